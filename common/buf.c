@@ -1,0 +1,151 @@
+/* Growing buffer: doubles up to its maximum, then fails for good until reset. */
+#include "common/buf.h"
+
+#include "common/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void buf_init(struct buf *b, size_t max_bytes)
+{
+    *b = (struct buf){.max_bytes = max_bytes};
+}
+
+static bool buf_reserve(struct buf *b, size_t more)
+{
+    if (b->failed || more > b->max_bytes || b->n > b->max_bytes - more) {
+        b->failed = true;
+        return false;
+    }
+    size_t need = b->n + more;
+    if (need <= b->cap)
+        return true;
+    size_t cap = b->cap ? b->cap : 256;
+    while (cap < need)
+        cap = cap > b->max_bytes / 2 ? b->max_bytes : cap * 2;
+    char *p = realloc(b->p, cap);
+    if (!p) {
+        b->failed = true;
+        return false;
+    }
+    b->p = p;
+    b->cap = cap;
+    return true;
+}
+
+void buf_put(struct buf *b, const void *p, size_t n)
+{
+    if (n && buf_reserve(b, n)) {
+        memcpy(b->p + b->n, p, n);
+        b->n += n;
+    }
+}
+
+void buf_put_str(struct buf *b, struct str s)
+{
+    buf_put(b, s.p, s.n);
+}
+
+void buf_put_c(struct buf *b, const char *c)
+{
+    buf_put(b, c, strlen(c));
+}
+
+void buf_put_char(struct buf *b, char c)
+{
+    buf_put(b, &c, 1);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (n < 0) {
+        b->failed = true;
+        return;
+    }
+    char *text = malloc((size_t)n + 1);
+    if (!text) {
+        b->failed = true;
+        return;
+    }
+    va_start(args, fmt);
+    vsnprintf(text, (size_t)n + 1, fmt, args);
+    va_end(args);
+    buf_put(b, text, (size_t)n);
+    free(text);
+}
+
+/* Bytes of s.p that need no escape, so that plain text is copied in runs. */
+static size_t plain_run(struct str s)
+{
+    size_t i = 0;
+    while (i < s.n && (unsigned char)s.p[i] >= 0x20 && (unsigned char)s.p[i] < 0x80 &&
+           s.p[i] != '"' && s.p[i] != '\\')
+        i++;
+    return i;
+}
+
+static void put_ascii_escape(struct buf *b, char c)
+{
+    static const char NAMED[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+    for (size_t i = 0; i + 1 < sizeof NAMED; i += 2) {
+        if (NAMED[i] == c) {
+            buf_put(b, (char[2]){'\\', NAMED[i + 1]}, 2);
+            return;
+        }
+    }
+    static const char HEX[] = "0123456789abcdef";
+    unsigned char u = (unsigned char)c;
+    buf_put(b, (char[6]){'\\', 'u', '0', '0', HEX[u >> 4], HEX[u & 15]}, 6);
+}
+
+void buf_put_json(struct buf *b, struct str s)
+{
+    while (s.n) {
+        size_t run = plain_run(s);
+        buf_put(b, s.p, run);
+        s = str_slice(s, run, s.n);
+        if (!s.n)
+            return;
+        uint32_t cp;
+        size_t n = (unsigned char)s.p[0] < 0x80 ? 1 : utf8_decode(s, &cp);
+        if ((unsigned char)s.p[0] < 0x80) {
+            put_ascii_escape(b, s.p[0]);
+        } else if (n) {
+            buf_put(b, s.p, n);
+        } else {
+            buf_put_c(b, "\xEF\xBF\xBD");
+            n = utf8_invalid_run(s);
+        }
+        s = str_slice(s, n, s.n);
+    }
+}
+
+struct str buf_str(const struct buf *b)
+{
+    return (struct str){b->p ? b->p : "", b->n};
+}
+
+void buf_reset(struct buf *b)
+{
+    b->n = 0;
+    b->failed = false;
+}
+
+void buf_free(struct buf *b)
+{
+    free(b->p);
+    *b = (struct buf){.max_bytes = b->max_bytes};
+}
+
+int buf_check(const struct buf *b, const char *what, struct err *e)
+{
+    if (!b->failed)
+        return ERR_OK;
+    return err_set(e, ERR_NOMEM, "%s: needs more than its limit of %zu bytes", what, b->max_bytes);
+}

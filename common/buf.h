@@ -1,0 +1,33 @@
+/* common/buf.h - growing bytes with a maximum given at creation.
+ *
+ * A failed put sets `failed` and later puts do nothing, so that a sequence of puts needs one check
+ * at its end. One owner. */
+#ifndef COMMON_BUF_H
+#define COMMON_BUF_H
+
+#include "common/str.h"
+
+#define KiB ((size_t)1024)
+#define MiB (KiB * 1024)
+
+struct buf {
+    char *p;
+    size_t n, cap, max_bytes;
+    bool failed; /* memory or the maximum ran out */
+};
+
+void buf_init(struct buf *b, size_t max_bytes);
+void buf_put(struct buf *b, const void *p, size_t n);
+void buf_put_str(struct buf *b, struct str s);
+void buf_put_c(struct buf *b, const char *c);
+void buf_put_char(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The text as the inside of a JSON string: escapes, no quotes. Invalid UTF-8 becomes U+FFFD. */
+void buf_put_json(struct buf *b, struct str s);
+struct str buf_str(const struct buf *b); /* borrowed until the next put */
+void buf_reset(struct buf *b);           /* keeps the memory, clears `failed` */
+void buf_free(struct buf *b);
+/* ERR_OK, or ERR_NOMEM naming `what` and the maximum. */
+MUST_USE int buf_check(const struct buf *b, const char *what, struct err *e);
+
+#endif

@@ -1,0 +1,97 @@
+/* UTF-8 decoding by the well-formed table of Unicode 15, section 3.9, table 3-7. */
+#include "common/utf8.h"
+
+/* Bytes a lead byte announces, 0 for one that cannot lead. */
+static size_t lead_length(unsigned char c)
+{
+    if (c < 0x80)
+        return 1;
+    if (c >= 0xC2 && c <= 0xDF)
+        return 2;
+    if (c >= 0xE0 && c <= 0xEF)
+        return 3;
+    return c >= 0xF0 && c <= 0xF4 ? 4 : 0;
+}
+
+/* The second byte is narrower for four leads: this is what forbids overlong and surrogates. */
+static bool second_fits(unsigned char lead, unsigned char c)
+{
+    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    return c >= low && c <= high;
+}
+
+/* How many of the announced bytes are present and fit; *need = announced. */
+static size_t well_formed_prefix(struct str s, size_t *need)
+{
+    const unsigned char *p = (const unsigned char *)s.p;
+    *need = s.n ? lead_length(p[0]) : 0;
+    if (*need == 0)
+        return 0;
+    size_t have = 1;
+    while (have < *need && have < s.n) {
+        bool fits = have == 1 ? second_fits(p[0], p[1]) : (p[have] & 0xC0) == 0x80;
+        if (!fits)
+            break;
+        have++;
+    }
+    return have;
+}
+
+size_t utf8_decode(struct str s, uint32_t *cp)
+{
+    size_t need;
+    if (well_formed_prefix(s, &need) != need || need == 0)
+        return 0;
+    const unsigned char *p = (const unsigned char *)s.p;
+    static const unsigned char LEAD_BITS[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t value = p[0] & LEAD_BITS[need];
+    for (size_t i = 1; i < need; i++)
+        value = value << 6 | (p[i] & 0x3Fu);
+    *cp = value;
+    return need;
+}
+
+size_t utf8_encode(uint32_t cp, char out[4])
+{
+    static const unsigned char LEAD_MARK[5] = {0, 0x00, 0xC0, 0xE0, 0xF0};
+    if (cp > 0x10FFFF || (cp >= 0xD800 && cp <= 0xDFFF))
+        return 0;
+    size_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--) {
+        out[i] = (char)(0x80 | (cp & 0x3F));
+        cp >>= 6;
+    }
+    out[0] = (char)(LEAD_MARK[n] | cp);
+    return n;
+}
+
+bool utf8_is_valid(struct str s)
+{
+    uint32_t cp;
+    while (s.n) {
+        size_t n = utf8_decode(s, &cp);
+        if (n == 0)
+            return false;
+        s = str_slice(s, n, s.n);
+    }
+    return true;
+}
+
+size_t utf8_partial_tail(struct str s)
+{
+    size_t most = s.n < 3 ? s.n : 3;
+    for (size_t back = 1; back <= most; back++) {
+        struct str tail = str_slice(s, s.n - back, s.n);
+        size_t need, have = well_formed_prefix(tail, &need);
+        if (need > back && have == back)
+            return back;
+    }
+    return 0;
+}
+
+size_t utf8_invalid_run(struct str s)
+{
+    size_t need, have = well_formed_prefix(s, &need);
+    return have ? have : (s.n ? 1 : 0);
+}
