@@ -1,0 +1,64 @@
+/* engine/model/model.h - a language model as the engine sees it: tokens in, logits out.
+ *
+ * A model reads and writes a paged KV cache: sequence i of a batch owns a block table; position p
+ * lives in block table[p / KV_BLOCK_TOKENS], slot p % KV_BLOCK_TOKENS. The scheduler owns the
+ * tables; the model owns the memory. An architecture is one file arch_*.c that exports a
+ * `const struct model_arch` and adds a line to registry.c. One worker thread calls everything here
+ * but model_open; nothing blocks on I/O.
+ *
+ * Determinism: the logits of a position depend only on the tokens before it, never on what else is
+ * in the batch nor on how the prompt was cut into chunks, bit for bit, so that a request with a
+ * seed gives the same tokens alone and inside any batch. */
+#ifndef ENGINE_MODEL_MODEL_H
+#define ENGINE_MODEL_MODEL_H
+
+#include "common/err.h"
+#include "common/str.h"
+
+#include <stdint.h>
+
+#define KV_BLOCK_TOKENS 16u
+
+struct model;
+struct gguf;
+
+struct model_info {
+    struct str arch;         /* "llama" */
+    struct str name;         /* general.name, may be empty */
+    uint32_t n_vocab, n_layer, n_head, n_head_kv, d_model, d_head, d_ff;
+    uint32_t n_ctx_train;    /* positions the model was trained for */
+    size_t weight_bytes;     /* resident */
+    size_t kv_bytes_per_block;
+    struct str weights_hash; /* short hex digest of the file's content, for `weights version` */
+};
+
+struct model_options {
+    const char *backend;  /* "cpu" (default when NULL) or "ref" */
+    uint32_t n_threads;   /* 0 = usable cores (affinity mask and cgroup quota) */
+    uint32_t n_kv_blocks; /* size of the KV pool */
+    uint32_t max_batch_tokens; /* largest n_tok of a batch */
+    uint32_t max_batch_rows;   /* largest number of rows with logits in a batch */
+};
+
+/* One step's work. Tokens of one sequence are consecutive and in order of position. */
+struct model_batch {
+    uint32_t n_tok;
+    const int32_t *token;            /* [n_tok] */
+    const uint32_t *position;        /* [n_tok] */
+    const uint32_t *seq;             /* [n_tok] index into block_table */
+    const uint32_t *const *block_table; /* [n_seq] -> block ids of that sequence */
+    uint32_t n_row;                  /* how many logits rows are wanted */
+    const uint32_t *row_token;       /* [n_row] index into the n_tok tokens */
+};
+
+/* Opens a GGUF file. ERR_INVALID / ERR_CORRUPT / ERR_UNSUPPORTED name the tensor or key, what was
+ * found and what is allowed. Blocks for the load. The gguf may be closed afterwards. */
+MUST_USE int model_open(struct model **out, const struct gguf *file,
+                        const struct model_options *options, struct err *e);
+void model_close(struct model *m);
+const struct model_info *model_get_info(const struct model *m);
+
+/* Runs the batch; logits: [n_row, n_vocab] float32, caller's storage. ERR_DEVICE is sticky. */
+MUST_USE int model_forward(struct model *m, const struct model_batch *batch, float *logits,
+                           struct err *e);
+#endif
