@@ -22,8 +22,8 @@ bool str_eq(struct str a, struct str b);
 bool str_eq_c(struct str a, const char *c);
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
-int str_compare(struct str a, struct str b); /* bytewise, as memcmp */
-struct str str_trim(struct str s);           /* ASCII white space at both ends */
+int str_compare(struct str a, struct str b);                /* bytewise, as memcmp */
+struct str str_trim(struct str s);                          /* ASCII white space at both ends */
 struct str str_slice(struct str s, size_t from, size_t to); /* clamped */
 /* Index of the first needle at or after `from`, or -1. Linear time for any input (memmem). */
 ptrdiff_t str_find(struct str s, struct str needle, size_t from);

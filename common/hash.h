@@ -1,0 +1,17 @@
+/* common/hash.h - digests. XXH3 for tables and buckets (not against an adversary), SHA-256 for the
+ * decision chain and revision hashes (FIPS 180-4, by libcrypto). Thread-safe. */
+#ifndef COMMON_HASH_H
+#define COMMON_HASH_H
+
+#include "common/str.h"
+
+enum { SHA256_HEX = 65 }; /* 64 digits and NUL */
+
+uint64_t hash64(const void *p, size_t n, uint64_t seed);
+/* 32 hex digits and NUL. */
+void hash128_hex(const void *p, size_t n, char out[33]);
+void sha256_hex(struct str s, char out[SHA256_HEX]);
+/* Same time whatever the content; for keys. */
+bool str_eq_constant_time(struct str a, struct str b);
+
+#endif
