@@ -1,0 +1,54 @@
+/* common/db.h - SQLite with our settings. The only file that knows sqlite3_open and pragmas.
+ *
+ * A connection and its statements belong to one thread. WAL, foreign keys on, busy timeout. */
+#ifndef COMMON_DB_H
+#define COMMON_DB_H
+
+#include "common/arena.h"
+
+#include <sqlite3.h>
+
+struct db;
+struct db_stmt; /* prepared once, kept */
+
+enum db_sync { DB_SYNC_NORMAL, DB_SYNC_FULL };
+
+struct db_migration {
+    uint32_t number;  /* 1, 2, ... without gaps */
+    const char *name; /* "0001_base" */
+    const char *sql;
+};
+
+/* Creates the file (0600) when absent. ERR_IO names path and what to do (read-only folder, disk
+ * full); ERR_CORRUPT when it is not a database. */
+MUST_USE int db_open(struct db **out, const char *path, enum db_sync sync, struct err *e);
+MUST_USE int db_open_readonly(struct db **out, const char *path, struct err *e);
+void db_close(struct db *d); /* finalises its statements */
+/* Applies what is missing, each in a transaction; a database newer than the table is refused. */
+MUST_USE int db_migrate(struct db *d, const struct db_migration *m, size_t n, struct err *e);
+
+MUST_USE int db_exec(struct db *d, const char *sql, struct err *e);
+MUST_USE int db_begin(struct db *d, struct err *e); /* IMMEDIATE */
+MUST_USE int db_commit(struct db *d, struct err *e);
+void db_rollback(struct db *d);
+
+MUST_USE int db_prepare(struct db *d, struct db_stmt **out, const char *sql, struct err *e);
+/* Parameters are numbered from 1; bound text must live until the step. */
+void db_bind_i64(struct db_stmt *s, int i, int64_t v);
+void db_bind_f64(struct db_stmt *s, int i, double v);     /* NaN binds NULL */
+void db_bind_str(struct db_stmt *s, int i, struct str v); /* p NULL binds NULL */
+void db_bind_null(struct db_stmt *s, int i);
+/* Runs to the end and resets. *changes (may be NULL) = rows changed. */
+MUST_USE int db_run(struct db_stmt *s, int64_t *changes, struct err *e);
+/* One row: ERR_OK, or ERR_NOT_FOUND at the end (then reset). Columns from 0, borrowed till next. */
+MUST_USE int db_step(struct db_stmt *s, struct err *e);
+void db_reset(struct db_stmt *s);
+int64_t db_col_i64(struct db_stmt *s, int i);
+double db_col_f64(struct db_stmt *s, int i);
+struct str db_col_str(struct db_stmt *s, int i); /* p NULL for NULL */
+bool db_col_is_null(struct db_stmt *s, int i);
+int64_t db_last_rowid(struct db *d);
+/* True when the last error was a full disk (SQLITE_FULL) or an I/O error worth retrying. */
+bool db_is_full(const struct db *d);
+
+#endif

@@ -1,0 +1,109 @@
+/* schemas/config.h - the one configuration file of all three processes (deploy/milepost.yaml).
+ *
+ * Tables in config.c hold every key's default, range, unit and sentence. Each process reads the
+ * whole file, so that a mistake anywhere is found by whoever starts first. */
+#ifndef SCHEMAS_CONFIG_H
+#define SCHEMAS_CONFIG_H
+
+#include "common/config.h"
+#include "schemas/params.h"
+
+struct engine_config {
+    struct str id;          /* engine id; "" = host name and port */
+    struct str model;       /* path of the GGUF file */
+    struct str served_name; /* name in the API; "" = from the file */
+    struct str host;
+    int64_t port;
+    int backend; /* 0 auto, 1 cpu, 2 ref */
+    int64_t threads;
+    struct str chat_template; /* "" = recognised from the file */
+    int64_t max_context, max_running, max_queue, max_batch_tokens, prefill_chunk;
+    int64_t kv_tokens; /* size of the KV pool in tokens; 0 = from kv_memory_mib */
+    int64_t kv_memory_mib;
+    int64_t max_body_bytes, request_timeout_ms, idle_timeout_ms, max_connections;
+    bool prefix_cache;
+    struct str api_key_file, admin_key_file; /* "" = no key; or env MILEPOST_API_KEY */
+};
+
+struct loop_config {                     /* the wires between the processes */
+    bool enabled;                        /* false = engine serves alone (--no-loop) */
+    struct str outputs, scores, control; /* bus addresses */
+    struct str curve_dir;                /* key files; needed when an address is not loopback */
+    struct str outbox;                   /* path of the engine's outbox */
+    int outbox_sync;                     /* 0 normal, 1 full */
+    int64_t outbox_max_mib, resend_ms, heartbeat_ms;
+};
+
+struct check_config {
+    struct str id, kind;
+    double weight;
+    bool gate;
+    int64_t timeout_ms;
+    int on_error;      /* 0 unscored, 1 fail */
+    struct str params; /* per-kind keys, canonical JSON object */
+};
+
+struct policy_config { /* CONTROL.md; keys a policy does not use are ignored by it */
+    int kind;          /* 0 hold, 1 threshold, 2 canary */
+    double alpha, epsilon, promote_alpha;
+    int64_t min_units;         /* challenger floor before a rollback may act */
+    struct cfg_text_list ramp; /* "0.01","0.05","0.1","0.5" */
+    int64_t ramp_units;        /* scored challenger units before a step up */
+    int64_t controls_per_block, pair_deadline_ms, max_units, max_minutes;
+    double now_share; /* of the challenger after --now */
+    double target;    /* reward under which the policy proposes; 0 = never */
+    int64_t calibration_units;
+    double drift_threshold;
+    double temperature_step, temperature_min, max_new_tokens_factor;
+    int64_t max_new_tokens_min;
+    int64_t window; /* threshold policy: last N */
+    double bound;   /* threshold policy: mean under which it steps */
+    int64_t cooldown_units;
+    bool propose; /* may the policy make its own challengers */
+};
+
+struct route_config {
+    struct str name;
+    struct str params;      /* first revision, JSON object text (from a YAML mapping) */
+    struct cfg_list checks; /* of struct check_config */
+    struct policy_config policy;
+};
+
+struct verifier_config {
+    struct str id, host;
+    int64_t port; /* metrics, health, later POST /score */
+    int64_t threads, max_queue;
+};
+
+struct controller_config {
+    struct str host;
+    int64_t port;
+    struct str database;
+    struct str admin_key_file;
+    int64_t batch_rows, batch_ms;
+    int64_t engine_stale_ms;
+};
+
+struct milepost_config {
+    struct engine_config engine;
+    struct loop_config loop;
+    struct verifier_config verifier;
+    struct controller_config controller;
+    struct cfg_list routes; /* of struct route_config; the first is the default */
+    struct str state_dir;   /* relative paths above start here */
+    struct str log_level;
+};
+
+extern const struct cfg_table MILEPOST_CONFIG;
+
+MUST_USE int milepost_config_load(const char *path, const char *const *overrides,
+                                  size_t n_overrides, struct arena *a, struct milepost_config *out,
+                                  struct err *e);
+const struct route_config *milepost_config_route(const struct milepost_config *c, struct str name);
+/* path as it is when absolute, else below state_dir; NUL-terminated in the arena. */
+const char *milepost_config_path(const struct milepost_config *c, struct str path, struct arena *a);
+/* Reads a key file (trimmed), or the environment variable when the path is empty. */
+MUST_USE int milepost_config_key(struct str key_file, const char *env, struct arena *a,
+                                 struct str *out, struct err *e);
+
+#endif
