@@ -1,0 +1,34 @@
+/* controller/stats/srm.c - check of the split against what was promised at each admission.
+ *
+ * For one fixed pi this is Pearson's chi-square over the two arms. A fixed-sample test: the caller
+ * looks at it at doubling sample sizes only, not after every row. Any thread. */
+#include "controller/stats/srm.h"
+
+#include <math.h>
+
+void srm_add(struct srm *s, int is_challenger, double pi)
+{
+    if (!(pi > 0.0 && pi < 1.0))
+        return;
+    s->n++;
+    s->observed += is_challenger ? 1.0 : 0.0;
+    s->expected += pi;
+    s->variance += pi * (1.0 - pi);
+}
+
+double srm_chi2(const struct srm *s)
+{
+    double gap = s->observed - s->expected;
+    return s->variance > 0.0 ? gap * gap / s->variance : 0.0;
+}
+
+double chi2_tail1(double chi2)
+{
+    /* A chi-square of one degree is a squared normal. */
+    return erfc(sqrt(chi2 / 2.0));
+}
+
+double srm_p(const struct srm *s)
+{
+    return chi2_tail1(srm_chi2(s));
+}
