@@ -1,0 +1,122 @@
+/* controller/stats/admission.c - reorder buffer over several engines.
+ *
+ * Invariant: for each source, released admissions strictly increase, except after the source
+ * visibly restarted its numbers. `held` keeps arrival order, so that the result depends on
+ * the sequence of calls only. Controller's writer thread, simulator, replay. */
+#include "controller/stats/admission.h"
+
+#include <string.h>
+
+static struct admission_source *find_source(struct admission_queue *q, uint64_t id)
+{
+    struct admission_source *idlest = &q->source[0];
+    for (int i = 0; i < ADMISSION_SOURCES; i++) {
+        struct admission_source *s = &q->source[i];
+        if (s->used && s->id == id)
+            return s;
+        if (!s->used)
+            s->rows = 0;
+        if (s->rows < idlest->rows)
+            idlest = s;
+    }
+    *idlest = (struct admission_source){.id = id, .used = 1};
+    return idlest;
+}
+
+static bool is_held(const struct admission_queue *q, const struct unit_row *row)
+{
+    for (uint32_t i = 0; i < q->n_held; i++)
+        if (q->held[i].source == row->source && q->held[i].admission == row->admission)
+            return true;
+    return false;
+}
+
+static bool is_next(const struct admission_source *s, uint64_t admission)
+{
+    return admission == s->next || (s->next == 0 && admission == 1);
+}
+
+static void remove_held(struct admission_queue *q, uint32_t i)
+{
+    q->n_held--;
+    memmove(&q->held[i], &q->held[i + 1], (q->n_held - i) * sizeof q->held[0]);
+}
+
+/* Index of the lowest admission held of the source of row `i`. */
+static uint32_t lowest_of(const struct admission_queue *q, uint32_t i)
+{
+    uint32_t low = i;
+    for (uint32_t j = 0; j < q->n_held; j++)
+        if (q->held[j].source == q->held[i].source && q->held[j].admission < q->held[low].admission)
+            low = j;
+    return low;
+}
+
+/* Gives up the hole before the row that has waited longest: its source goes on with its lowest. */
+static void skip_hole(struct admission_queue *q)
+{
+    const struct unit_row *low = &q->held[lowest_of(q, 0)];
+    struct admission_source *s = find_source(q, low->source);
+    if (low->admission > s->next)
+        q->n_missing += low->admission - s->next;
+    s->next = low->admission;
+}
+
+bool admission_put(struct admission_queue *q, const struct unit_row *row)
+{
+    struct admission_source *s = find_source(q, row->source);
+    s->rows++;
+    if (row->admission < s->next) {
+        q->n_late++;
+        /* Nothing but late rows for this long: the engine began to count again. */
+        if (++s->late_run < ADMISSION_RESTART_LATE)
+            return false;
+        s->next = 0;
+    }
+    s->late_run = 0;
+    if (is_held(q, row)) {
+        q->n_duplicate++;
+        return false;
+    }
+    if (q->n_held == ADMISSION_HELD) {
+        /* Only when the caller did not drain: the row that waited longest is lost to statistics. */
+        q->n_missing++;
+        remove_held(q, 0);
+    }
+    q->held[q->n_held++] = *row;
+    return true;
+}
+
+static bool take_in_order(struct admission_queue *q, struct unit_row *out)
+{
+    for (uint32_t i = 0; i < q->n_held; i++) {
+        struct admission_source *s = find_source(q, q->held[i].source);
+        if (!is_next(s, q->held[i].admission))
+            continue;
+        *out = q->held[i];
+        s->next = out->admission + 1;
+        remove_held(q, i);
+        return true;
+    }
+    return false;
+}
+
+bool admission_take(struct admission_queue *q, uint64_t now_us, uint64_t deadline_us,
+                    struct unit_row *out)
+{
+    if (take_in_order(q, out))
+        return true;
+    if (q->n_held == 0)
+        return false;
+    bool is_due =
+        now_us >= q->held[0].committed_us && now_us - q->held[0].committed_us >= deadline_us;
+    if (!is_due && q->n_held < ADMISSION_HELD)
+        return false;
+    skip_hole(q);
+    return take_in_order(q, out);
+}
+
+uint64_t admission_wake_us(const struct admission_queue *q, uint64_t deadline_us)
+{
+    return q->n_held ? q->held[0].committed_us + deadline_us : 0;
+}

@@ -1,0 +1,150 @@
+/* controller/stats/admission_test.c - order, holes, deadlines, duplicates, restarts. */
+#include "controller/stats/admission.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { DEADLINE = 1000 };
+
+static struct unit_row row(uint64_t source, uint64_t admission, uint64_t at)
+{
+    return (struct unit_row){.source = source, .admission = admission, .committed_us = at};
+}
+
+static bool put(struct admission_queue *q, uint64_t source, uint64_t admission, uint64_t at)
+{
+    struct unit_row r = row(source, admission, at);
+    return admission_put(q, &r);
+}
+
+/* Everything that is in order at `now`, as one number a digit. */
+static uint64_t drain(struct admission_queue *q, uint64_t now)
+{
+    uint64_t digits = 0;
+    struct unit_row r;
+    while (admission_take(q, now, DEADLINE, &r))
+        digits = digits * 10 + r.admission;
+    return digits;
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    struct admission_queue q = {0};
+    put(&q, 7, 3, 1);
+    put(&q, 7, 2, 2);
+    assert_int_equal(drain(&q, 3), 0);
+    put(&q, 7, 1, 3);
+    assert_int_equal(drain(&q, 3), 123);
+    put(&q, 7, 4, 4);
+    assert_int_equal(drain(&q, 4), 4);
+    assert_int_equal(admission_wake_us(&q, DEADLINE), 0);
+}
+
+static void test_counting_from_zero(void **state)
+{
+    (void)state;
+    struct admission_queue q = {0};
+    put(&q, 7, 0, 1);
+    put(&q, 7, 1, 1);
+    assert_int_equal(drain(&q, 1), 1);
+    put(&q, 7, 2, 1);
+    assert_int_equal(drain(&q, 1), 2);
+}
+
+static void test_hole_until_deadline(void **state)
+{
+    (void)state;
+    struct admission_queue q = {0};
+    put(&q, 7, 1, 10);
+    put(&q, 7, 5, 20);
+    put(&q, 7, 4, 30);
+    assert_int_equal(drain(&q, 1019), 1);
+    assert_int_equal(admission_wake_us(&q, DEADLINE), 1020);
+    assert_int_equal(drain(&q, 1020), 45);
+    assert_int_equal(q.n_missing, 2);
+    assert_false(put(&q, 7, 2, 1021)); /* too late: counted, not used */
+    assert_int_equal(q.n_late, 1);
+    assert_int_equal(drain(&q, 9999), 0);
+}
+
+static void test_duplicates(void **state)
+{
+    (void)state;
+    struct admission_queue q = {0};
+    assert_true(put(&q, 7, 2, 1));
+    assert_false(put(&q, 7, 2, 1));
+    assert_int_equal(q.n_duplicate, 1);
+    put(&q, 7, 1, 1);
+    assert_int_equal(drain(&q, 1), 12);
+    assert_false(put(&q, 7, 2, 1));
+    assert_int_equal(q.n_late, 1);
+}
+
+static void test_sources_are_independent(void **state)
+{
+    (void)state;
+    struct admission_queue q = {0};
+    put(&q, 7, 2, 1);
+    put(&q, 8, 1, 2);
+    assert_int_equal(drain(&q, 3), 1); /* source 8 does not wait for source 7 */
+    put(&q, 7, 1, 3);
+    assert_int_equal(drain(&q, 3), 12);
+}
+
+/* An engine that began to count again must not be deaf for ever. */
+static void test_restarted_numbers(void **state)
+{
+    (void)state;
+    struct admission_queue q = {0};
+    for (uint64_t i = 1; i <= 500; i++) {
+        put(&q, 7, i, i);
+        drain(&q, i);
+    }
+    int used = 0;
+    for (uint64_t i = 1; i <= 100; i++) {
+        used += put(&q, 7, i, 1000 + i);
+        drain(&q, 1000 + i);
+    }
+    assert_int_equal(used, 100 - (ADMISSION_RESTART_LATE - 1));
+    drain(&q, 5000);
+    assert_int_equal(q.n_held, 0);
+}
+
+static void test_full_queue_gives_up_the_hole(void **state)
+{
+    (void)state;
+    struct admission_queue q = {0};
+    struct unit_row r;
+    int taken = 0;
+    for (uint64_t i = 2; i < 2 + ADMISSION_HELD; i++) {
+        put(&q, 7, i, 1);
+        while (admission_take(&q, 1, DEADLINE, &r))
+            taken++;
+    }
+    assert_int_equal(taken, ADMISSION_HELD);
+    assert_true(q.n_missing > 0);
+    for (uint64_t source = 100; source < 120; source++) /* more sources than the table holds */
+        put(&q, source, 1, 1);
+    while (admission_take(&q, 99999, DEADLINE, &r))
+        taken++;
+    assert_int_equal(taken, ADMISSION_HELD + 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_counting_from_zero),
+        cmocka_unit_test(test_hole_until_deadline),
+        cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_sources_are_independent),
+        cmocka_unit_test(test_restarted_numbers),
+        cmocka_unit_test(test_full_queue_gives_up_the_hole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
