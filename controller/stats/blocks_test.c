@@ -47,7 +47,7 @@ static void test_sign_in_both_roles(void **state)
         double d = 0;
         int formed = 0;
         for (int j = 0; j < 200; j++) {
-            bool is_challenger = j * shares[i] - floor(j * shares[i]) < shares[i];
+            bool is_challenger = floor((j + 1) * shares[i]) > floor(j * shares[i]);
             if (push(&b, 0, is_challenger, is_challenger ? 0.2 : 0.7, &d)) {
                 formed++;
                 assert_true(fabs(d + 0.5) < 1e-12);
