@@ -1,0 +1,177 @@
+/* controller/policy.h - the narrow waist: a control law for one route.
+ *
+ * A policy is a pure state machine: (settings, state, event) -> (state, actions). It does no I/O,
+ * reads no clock and draws no random number: time comes in with each event. The server, the
+ * simulator and `replay` call the same functions; the same events in the same order give
+ * bit-identical state and actions. So the caller must store, in one order, every event it feeds
+ * (rows are stored anyway; ticks only matter from policy_wake_us() on, so only those are fed).
+ *
+ * Order of work for the caller: feed the event, write state and actions in one transaction, commit,
+ * then act. A START_CANARY action asks for a new revision: the caller creates it and feeds
+ * EVENT_START with its number and hash (also for an operator's push), or EVENT_STOP if it cannot.
+ * One thread owns a policy. A new law is one file in policies/ and one line in registry.c. */
+#ifndef CONTROLLER_POLICY_H
+#define CONTROLLER_POLICY_H
+
+#include "controller/policy_settings.h"
+#include "schemas/params.h"
+
+#include <jansson.h>
+
+enum { POLICY_ID_BYTES = 64, POLICY_HASH_BYTES = 65, POLICY_REASON_BYTES = 320 };
+enum { POLICY_ACTIONS_MAX = 16, POLICY_TESTS_MAX = 12 };
+
+/* A revision as a law sees it: every knob resolved (params_resolve with an empty client). */
+struct policy_revision {
+    uint64_t number; /* 0 = none */
+    char hash[POLICY_HASH_BYTES];
+    double knob[PARAM_COUNT];
+};
+
+enum policy_finish { FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_ERROR };
+
+/* One committed output. Feed the rows of every route to every policy: numbers of admission are
+ * gapless per (engine, epoch), not per route, and a row of another route fills its place. */
+struct policy_row {
+    uint64_t source;    /* hash of (engine, epoch) */
+    uint64_t admission; /* within the source */
+    uint64_t row;       /* the controller's row id */
+    bool is_foreign;    /* of another route: nothing below is read */
+    uint32_t choice;    /* only choice 0 counts: the unit is the request */
+    uint64_t revision;
+    struct str experiment; /* borrowed during the call; empty = none */
+    struct str stratum;
+    double propensity; /* of the arm it was given */
+    bool is_scored;
+    double reward; /* [0,1] when scored */
+    bool is_scored_b;
+    double reward_b; /* of the disjoint set of checks, when there is one */
+    enum policy_finish finish;
+    bool is_invalid; /* nothing usable: empty or undecodable. Not "a check failed" */
+    uint32_t prompt_tokens, completion_tokens;
+};
+
+struct policy_start {
+    struct str experiment; /* id, unique over the route's life */
+    struct policy_revision challenger;
+    bool is_now;             /* starts at now_share, the rest is the concurrent control */
+    bool takes_non_inferior; /* operator's cost win: promote when it is merely not worse */
+    bool is_own;             /* answers a START_CANARY of this policy */
+};
+
+enum policy_event_kind {
+    EVENT_ROW,
+    EVENT_TICK,     /* nothing but time */
+    EVENT_CHAMPION, /* first revision of the route; ends a running canary */
+    EVENT_START,
+    EVENT_STOP,     /* operator ends the canary, champion stays; or a proposal was refused */
+    EVENT_PROMOTE,  /* operator decides without the tests */
+    EVENT_ROLLBACK, /* operator: ends and quarantines the challenger, or leaves the champion */
+    EVENT_HOLD,     /* SAFE: champion pinned, no experiments */
+    EVENT_RESUME,
+    EVENT_CRASH, /* an engine died while it served the challenger */
+    EVENT_KIND_COUNT
+};
+
+struct policy_event {
+    enum policy_event_kind kind;
+    uint64_t now_us; /* wall clock of the commit; going back is treated as standing still */
+    union {
+        struct policy_row row;
+        struct policy_start start;
+        struct policy_revision champion;
+    };
+};
+
+enum policy_action_kind {
+    ACTION_START_CANARY, /* make a revision: from_revision with `knob` set to `value` */
+    ACTION_SET_SPLIT,    /* challenger's share of the route is `share` */
+    ACTION_PROMOTE,      /* to_revision serves everything */
+    ACTION_ROLLBACK,     /* to_revision serves everything again */
+    ACTION_EXPIRE,       /* no verdict: to_revision (the champion) serves everything */
+    ACTION_QUARANTINE,   /* `hash` must not be tried again without an operator */
+    ACTION_HOLD,         /* no experiments from here on */
+    ACTION_ALERT,        /* tell people */
+    ACTION_KIND_COUNT
+};
+
+/* One act with every number a person needs to judge it. NaN where no test stands behind it. */
+struct policy_action {
+    enum policy_action_kind kind;
+    char test[32];
+    char reason[POLICY_REASON_BYTES];
+    char experiment[POLICY_ID_BYTES];
+    char hash[POLICY_HASH_BYTES];
+    uint64_t from_revision, to_revision;
+    enum param_id knob;
+    double value, share;
+    double log_e, log_threshold;
+    uint64_t n_champion, n_challenger; /* scored rows of each arm */
+    uint64_t n_unscored_champion, n_unscored_challenger;
+    uint64_t n_blocks;
+    double mean_champion, mean_challenger;
+    double effect, effect_lower, effect_upper; /* challenger minus champion, 95% at any time */
+    uint64_t first_row, last_row, first_admission, last_admission;
+};
+
+struct policy_actions {
+    uint32_t n;
+    struct policy_action a[POLICY_ACTIONS_MAX];
+};
+
+struct policy_test_view {
+    const char *name;
+    double log_e, log_threshold;
+};
+
+/* What dashboards and metrics show. */
+struct policy_view {
+    const char *phase; /* "stable" "proposed" "canary" "safe" */
+    char experiment[POLICY_ID_BYTES];
+    uint64_t champion, challenger; /* revision numbers; challenger 0 = none */
+    double share;
+    struct policy_action numbers; /* n, means, effect, ranges of the running canary */
+    struct policy_test_view test[POLICY_TESTS_MAX];
+    uint32_t n_test;
+    double champion_mean; /* since it became champion */
+    uint64_t champion_units;
+    uint64_t n_held, n_late, n_duplicate, n_missing;
+};
+
+struct state_field; /* policies/state_codec.h */
+
+struct policy_ops {
+    const char *name;
+    size_t state_bytes;
+    const struct state_field *fields; /* of the state, for the codec */
+    void (*step)(const struct policy_settings *s, void *state, const struct policy_event *ev,
+                 struct policy_actions *out);
+    /* NULL = may be fed. Else why the event cannot happen now (a canary runs already, ...). */
+    const char *(*refuses)(const void *state, const struct policy_event *ev);
+    uint64_t (*wake_us)(const struct policy_settings *s, const void *state); /* 0 = never */
+    void (*view)(const struct policy_settings *s, const void *state, struct policy_view *out);
+};
+
+struct policy; /* settings and state of one route */
+
+/* Zero state: feed EVENT_CHAMPION first. Release with policy_close(). */
+MUST_USE int policy_open(struct policy **out, const struct policy_settings *s, struct err *e);
+void policy_close(struct policy *p);
+
+/* Actions are appended in the order in which they must be done; *out is cleared first. An operator
+ * event that cannot happen now is ERR_CONFLICT (state untouched, nothing to store). */
+MUST_USE int policy_step(struct policy *p, const struct policy_event *ev,
+                         struct policy_actions *out, struct err *e);
+uint64_t policy_wake_us(const struct policy *p);
+void policy_view(const struct policy *p, struct policy_view *out);
+const struct policy_settings *policy_settings_of(const struct policy *p);
+
+/* Exact text of the state (hexadecimal floats). The new object is the caller's; NULL = no memory.
+ * Decode replaces the state; ERR_CORRUPT leaves it untouched: replay the rows instead. */
+json_t *policy_state_encode(const struct policy *p);
+MUST_USE int policy_state_decode(struct policy *p, const json_t *v, struct err *e);
+
+const struct policy_ops *policy_find(const char *name);    /* NULL = unknown */
+const char *policy_action_name(enum policy_action_kind k); /* as decisions and metrics say it */
+
+#endif
