@@ -19,7 +19,7 @@
 #include <jansson.h>
 
 enum { POLICY_ID_BYTES = 64, POLICY_HASH_BYTES = 65, POLICY_REASON_BYTES = 320 };
-enum { POLICY_ACTIONS_MAX = 16, POLICY_TESTS_MAX = 12 };
+enum { POLICY_ACTIONS_MAX = 32, POLICY_TESTS_MAX = 12 };
 
 /* A revision as a law sees it: every knob resolved (params_resolve with an empty client). */
 struct policy_revision {

@@ -1,0 +1,68 @@
+/* controller/policies/state_codec.h - exact JSON text of a plain struct, driven by a table.
+ *
+ * Numbers are texts ("0x1.8p+1", hexadecimal integers), so that encode(decode(x)) is x to the last
+ * bit on every machine. State structs hold only double, uint64_t, uint32_t, char[] and structs of
+ * those. Arrays with a counter write only the part in use; the counter is listed before them. */
+#ifndef CONTROLLER_POLICIES_STATE_CODEC_H
+#define CONTROLLER_POLICIES_STATE_CODEC_H
+
+#include "common/err.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+enum state_type { STATE_F64, STATE_U64, STATE_U32, STATE_TEXT, STATE_STRUCT };
+
+#define STATE_NO_COUNTER ((size_t)-1)
+
+struct state_field {
+    const char *name; /* NULL ends a table */
+    enum state_type type;
+    size_t offset;
+    size_t size;    /* of one element; for TEXT of the whole buffer */
+    size_t count;   /* 1 = not an array */
+    size_t counter; /* offset of the uint32_t that says how many elements are in use */
+    const struct state_field *sub;
+};
+
+#define STATE_NUMBER(T, m, type)                                                                   \
+    {                                                                                              \
+#m, type, offsetof(T, m), 0, 1, STATE_NO_COUNTER, NULL                                     \
+    }
+#define STATE_NUMBERS(T, m, type, n)                                                               \
+    {                                                                                              \
+#m, type, offsetof(T, m), 0, n, STATE_NO_COUNTER, NULL                                     \
+    }
+#define STATE_CHARS(T, m)                                                                          \
+    {                                                                                              \
+#m, STATE_TEXT, offsetof(T, m), sizeof(((T *)0)->m), 1, STATE_NO_COUNTER, NULL             \
+    }
+#define STATE_SUB(T, m, fields)                                                                    \
+    {                                                                                              \
+#m, STATE_STRUCT, offsetof(T, m), sizeof(((T *)0)->m), 1, STATE_NO_COUNTER, fields         \
+    }
+#define STATE_SUBS(T, m, n, fields)                                                                \
+    {                                                                                              \
+#m, STATE_STRUCT, offsetof(T, m), sizeof(((T *)0)->m[0]), n, STATE_NO_COUNTER, fields      \
+    }
+#define STATE_USED(T, m, n, used, fields)                                                          \
+    {                                                                                              \
+#m, STATE_STRUCT, offsetof(T, m), sizeof(((T *)0)->m[0]), n, offsetof(T, used), fields     \
+    }
+#define STATE_END                                                                                  \
+    {                                                                                              \
+        NULL, STATE_U32, 0, 0, 0, 0, NULL                                                          \
+    }
+
+/* New object; NULL = no memory. */
+json_t *state_encode(const struct state_field *fields, const void *state);
+
+/* Fills a zeroed state. Every field must be there: ERR_CORRUPT names the one that is not. */
+MUST_USE int state_decode(const struct state_field *fields, const json_t *v, void *state,
+                          struct err *e);
+
+/* Tables of the statistics' structs. */
+extern const struct state_field BETTING_FIELDS[], CONFSEQ_FIELDS[], EDETECTOR_FIELDS[],
+    BLOCKS_FIELDS[], ADMISSION_FIELDS[], SRM_FIELDS[];
+
+#endif

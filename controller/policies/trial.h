@@ -1,0 +1,86 @@
+/* controller/policies/trial.h - the statistics of one running canary and their verdict.
+ *
+ * Three streams of blocks over the same rows: the scored ones, all of them (guardrails, and rewards
+ * with the worst case filled in for what is unscored), and the disjoint set of checks. Every test
+ * is a line of one table. Pure. */
+#ifndef CONTROLLER_POLICIES_TRIAL_H
+#define CONTROLLER_POLICIES_TRIAL_H
+
+#include "controller/policies/arms.h"
+#include "controller/stats/admission.h"
+#include "controller/stats/betting.h"
+#include "controller/stats/blocks.h"
+#include "controller/stats/confseq.h"
+#include "controller/stats/srm.h"
+
+enum trial_stream { STREAM_SCORED, STREAM_ALL, STREAM_SET_B, STREAM_COUNT };
+
+enum trial_test {
+    TEST_ROLLBACK,
+    TEST_GUARD_UNSCORED,
+    TEST_GUARD_TRUNCATED,
+    TEST_GUARD_INVALID,
+    TEST_NON_INFERIOR,
+    TEST_SUPERIOR,
+    TEST_NON_INFERIOR_FILLED,
+    TEST_SUPERIOR_FILLED,
+    TEST_NON_INFERIOR_SET_B,
+    TEST_COUNT
+};
+
+/* How a revision stands by itself: goes with it when it is promoted. */
+struct standing {
+    struct confseq_eb reward;
+    struct betting below; /* H0: mean reward >= target */
+};
+
+struct trial {
+    struct blocks stream[STREAM_COUNT];
+    struct betting test[TEST_COUNT];
+    struct confseq_eb effect;         /* of (D + 1) / 2 */
+    struct confseq_eb reward_control; /* scored rows of the concurrent champion */
+    struct standing challenger;
+    uint64_t n_rows[2]; /* [0] champion, [1] challenger */
+    uint64_t n_unscored[2];
+    uint64_t step_units; /* scored challenger rows at this step of the ramp */
+    uint64_t first_row, last_row, first_admission, last_admission;
+    struct srm srm;
+    uint64_t srm_next;       /* rows at which the split is looked at next */
+    uint32_t recent_invalid; /* last 20 challenger rows, a bit each */
+    uint32_t recent_error;
+};
+
+extern const struct state_field STANDING_FIELDS[], TRIAL_FIELDS[];
+
+struct standing standing_start(void);
+void standing_add(struct standing *st, double target, double reward);
+
+void trial_start(struct trial *t, const struct policy_settings *s, double share);
+void trial_set_share(struct trial *t, const struct policy_settings *s, double share);
+/* Next row in admission order. */
+void trial_add(struct trial *t, const struct policy_settings *s, const struct unit_row *row,
+               bool is_challenger);
+
+enum verdict_kind { VERDICT_NONE, VERDICT_ROLLBACK, VERDICT_PROMOTE, VERDICT_EXPIRE, VERDICT_STEP };
+
+struct verdict {
+    enum verdict_kind kind;
+    const char *test;
+    double log_e, log_threshold;
+    char reason[POLICY_REASON_BYTES];
+};
+
+/* What the numbers say now; looking is free at any time. */
+void trial_verdict(const struct trial *t, const struct policy_settings *s, const struct arms *a,
+                   struct verdict *out);
+
+/* True when the split check is due now and fails; moves on to the next look. */
+bool trial_split_is_broken(struct trial *t);
+
+/* Puts the trial's numbers into an action. */
+void trial_fill(const struct trial *t, struct policy_action *act);
+/* One view line per test; returns how many. */
+uint32_t trial_view(const struct trial *t, const struct policy_settings *s, const struct arms *a,
+                    struct policy_test_view *out);
+
+#endif
