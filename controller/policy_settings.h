@@ -7,7 +7,7 @@
 
 #include "schemas/config.h"
 
-enum { POLICY_RAMP_MAX = 8, POLICY_MIN_UNITS = 20 };
+enum { POLICY_RAMP_MAX = 8, POLICY_MIN_UNITS = 20, POLICY_WINDOW_MAX = 512 };
 
 enum policy_kind { POLICY_HOLD, POLICY_THRESHOLD, POLICY_CANARY, POLICY_KIND_COUNT };
 

@@ -296,8 +296,61 @@ const char *arms_refuses(const struct arms *a, const struct policy_event *ev)
     return NULL;
 }
 
-const char *arms_phase_name(uint32_t phase)
+static void leave(struct arms *a, struct policy_actions *out)
 {
-    static const char *const NAMES[PHASE_COUNT] = {"stable", "proposed", "canary", "safe"};
-    return phase < PHASE_COUNT ? NAMES[phase] : "unknown";
+    if (a->phase == PHASE_CANARY)
+        arms_reason(arms_rollback(a, out), "rolled back by an operator");
+    else
+        arms_reason(arms_revert(a, out), "an operator returned to the previous revision");
+}
+
+static void stop(struct arms *a, struct policy_actions *out)
+{
+    if (a->phase == PHASE_PROPOSED)
+        arms_drop_proposal(a);
+    else if (a->phase == PHASE_CANARY)
+        arms_reason(arms_expire(a, out), "stopped by an operator: the champion stays");
+}
+
+void arms_operator(struct arms *a, const struct policy_event *ev, struct policy_actions *out)
+{
+    switch (ev->kind) {
+    case EVENT_CHAMPION:
+        stop(a, out);
+        arms_set_champion(a, &ev->champion);
+        break;
+    case EVENT_STOP:
+        stop(a, out);
+        break;
+    case EVENT_PROMOTE:
+        arms_reason(arms_promote(a, out), "promoted by an operator");
+        break;
+    case EVENT_ROLLBACK:
+        leave(a, out);
+        break;
+    case EVENT_HOLD:
+        stop(a, out);
+        a->phase = PHASE_SAFE;
+        arms_reason(arms_action(a, ACTION_HOLD, out), "held by an operator");
+        break;
+    case EVENT_RESUME:
+        a->phase = PHASE_STABLE;
+        break;
+    default:
+        break; /* rows, ticks and crashes say nothing to a law without statistics */
+    }
+}
+
+void arms_view(const struct arms *a, struct policy_view *out)
+{
+    static const char *const PHASES[PHASE_COUNT] = {"stable", "proposed", "canary", "safe"};
+    struct policy_actions blank = {0};
+    *out = (struct policy_view){.phase = a->phase < PHASE_COUNT ? PHASES[a->phase] : "unknown",
+                                .champion = a->champion.number,
+                                .challenger = a->challenger.number,
+                                .share = a->share,
+                                .champion_mean = (double)NAN,
+                                .numbers = *arms_action(a, ACTION_ALERT, &blank)};
+    if (a->phase == PHASE_CANARY)
+        memcpy(out->experiment, a->experiment, sizeof out->experiment);
 }

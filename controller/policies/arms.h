@@ -69,6 +69,9 @@ void arms_drop_proposal(struct arms *a);
 
 /* Why an operator's event cannot happen in this phase; NULL = it can. */
 const char *arms_refuses(const struct arms *a, const struct policy_event *ev);
-const char *arms_phase_name(uint32_t phase);
+/* Operator events of the laws without statistics (all kinds but ROW and START). */
+void arms_operator(struct arms *a, const struct policy_event *ev, struct policy_actions *out);
+/* The part of a view that every law has; clears the rest. */
+void arms_view(const struct arms *a, struct policy_view *out);
 
 #endif
