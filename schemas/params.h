@@ -53,6 +53,9 @@ MUST_USE int params_put(struct params *p, enum param_id id, double value, struct
 /* Unknown keys are ERR_INVALID with the nearest known name. */
 MUST_USE int params_decode(const struct json_at *at, struct arena *a, struct params *out,
                            struct err *e);
+/* For records of another build: unknown keys are left out, known ones are checked. */
+MUST_USE int params_decode_known(const struct json_at *at, struct arena *a, struct params *out,
+                                 struct err *e);
 json_t *params_encode(const struct params *p);
 MUST_USE int param_set_decode(const struct json_at *at, struct arena *a, struct param_set *out,
                               struct err *e);

@@ -1,0 +1,56 @@
+/* schemas/codec.h - flat fields of a message through a table, for the codecs in this folder.
+ *
+ * A table lists key, type, place in the struct and limits; reading and writing both walk it, so
+ * that they cannot drift apart. Unknown fields are left alone; null counts as absent; an absent
+ * optional field leaves the struct's zero. Texts are copied into the arena. */
+#ifndef SCHEMAS_CODEC_H
+#define SCHEMAS_CODEC_H
+
+#include "common/json.h"
+
+enum codec_type {
+    CODEC_TEXT, /* struct str; max = longest length in bytes */
+    CODEC_U64,  /* uint64_t; JSON carries up to 2^63-1 */
+    CODEC_U32,
+    CODEC_I64,
+    CODEC_REAL, /* double in [min, max]; an absent or null one is NaN */
+    CODEC_BOOL,
+    CODEC_HEX /* char[65]: 64 lower case hex digits, or empty */
+};
+
+enum { CODEC_REQUIRED = 1, CODEC_NOT_EMPTY = 2, CODEC_SKIP_EMPTY = 4 };
+
+struct codec_field {
+    const char *key;
+    enum codec_type type;
+    unsigned flags;
+    size_t offset;
+    double min, max;
+};
+
+enum { CODEC_MAX_NAME = 256 }; /* longest id, route, arm, author, model */
+
+/* Parses a message and checks "schema". ERR_INVALID: too large, not JSON, no schema, another
+ * message; ERR_UNSUPPORTED: another version of it. Release with json_decref. */
+MUST_USE int codec_open(struct str text, const char *schema, size_t max_bytes, json_t **out,
+                        struct err *e);
+/* New object with "schema" first. NULL when memory is out. */
+json_t *codec_new(const char *schema);
+
+MUST_USE int codec_read(const struct json_at *obj, const struct codec_field *field, size_t n,
+                        struct arena *a, void *out, struct err *e);
+MUST_USE int codec_write(json_t *obj, const struct codec_field *field, size_t n, const void *in,
+                         struct err *e);
+
+/* Takes v; ERR_NOMEM when v is NULL or memory is out. */
+MUST_USE int codec_put(json_t *obj, const char *key, json_t *v, struct err *e);
+/* JSON object text (empty = nothing is put) as a member. */
+MUST_USE int codec_put_object_text(json_t *obj, const char *key, struct str text, struct err *e);
+/* The member as JSON text in the arena; absent = empty. It must be an object. */
+MUST_USE int codec_get_object_text(const struct json_at *obj, const char *key, size_t max_bytes,
+                                   struct arena *a, struct str *out, struct err *e);
+/* Index of the text in names[n]; ERR_INVALID lists what is allowed. */
+MUST_USE int codec_get_name(const struct json_at *obj, const char *key, const char *const *names,
+                            size_t n, size_t *out, struct err *e);
+
+#endif

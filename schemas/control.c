@@ -1,0 +1,118 @@
+/* Codec of milepost.control.v1: a row per message type; only the desired document, which nests, has
+ * functions of its own (control_desired.c). No state; any thread. */
+#include "schemas/control.h"
+
+#include "schemas/codec.h"
+#include "schemas/control_desired.h"
+
+enum { CONTROL_MAX_BYTES = 4 * 1024 * 1024, MAX_ARGUMENT = 4096 };
+
+#define FIELD(part, key, type, flags, max)                                                         \
+    {                                                                                              \
+#key, type, flags, offsetof(struct control, part.key), 0, max                              \
+    }
+#define NAME (CODEC_REQUIRED | CODEC_NOT_EMPTY)
+
+static const struct codec_field HELLO[] = {
+    FIELD(hello, engine, CODEC_TEXT, NAME, CODEC_MAX_NAME),
+    FIELD(hello, epoch, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(hello, next_seq, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(hello, oldest_seq, CODEC_U64, 0, 0),
+    FIELD(hello, model, CODEC_TEXT, 0, CODEC_MAX_NAME),
+    FIELD(hello, weights, CODEC_TEXT, 0, CODEC_MAX_NAME),
+    FIELD(hello, version, CODEC_TEXT, 0, CODEC_MAX_NAME),
+    FIELD(hello, desired_version, CODEC_U64, 0, 0),
+};
+
+static const struct codec_field APPLIED[] = {
+    FIELD(applied, engine, CODEC_TEXT, NAME, CODEC_MAX_NAME),
+    FIELD(applied, desired_version, CODEC_U64, CODEC_REQUIRED, 0),
+};
+
+static const struct codec_field COMMIT[] = {
+    FIELD(commit, engine, CODEC_TEXT, NAME, CODEC_MAX_NAME),
+    FIELD(commit, epoch, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(commit, seq, CODEC_U64, CODEC_REQUIRED, 0),
+};
+
+static const struct codec_field HEARTBEAT[] = {
+    FIELD(heartbeat, engine, CODEC_TEXT, NAME, CODEC_MAX_NAME),
+    FIELD(heartbeat, epoch, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(heartbeat, next_seq, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(heartbeat, oldest_seq, CODEC_U64, 0, 0),
+    FIELD(heartbeat, desired_version, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(heartbeat, running, CODEC_U32, 0, 0),
+    FIELD(heartbeat, waiting, CODEC_U32, 0, 0),
+    FIELD(heartbeat, outbox_rows, CODEC_U64, 0, 0),
+    FIELD(heartbeat, outbox_dropped, CODEC_U64, 0, 0),
+    FIELD(heartbeat, kv_usage, CODEC_REAL, CODEC_SKIP_EMPTY, 1),
+    FIELD(heartbeat, tokens_per_second, CODEC_REAL, CODEC_SKIP_EMPTY, 1e12),
+};
+
+static const struct codec_field COMMAND[] = {
+    FIELD(command, id, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(command, name, CODEC_TEXT, NAME, CODEC_MAX_NAME),
+    FIELD(command, argument, CODEC_TEXT, CODEC_SKIP_EMPTY, MAX_ARGUMENT),
+};
+
+static const struct codec_field RESULT[] = {
+    FIELD(result, id, CODEC_U64, CODEC_REQUIRED, 0),
+    {"ok", CODEC_BOOL, CODEC_REQUIRED, offsetof(struct control, result.is_ok), 0, 0},
+    FIELD(result, message, CODEC_TEXT, CODEC_SKIP_EMPTY, MAX_ARGUMENT),
+};
+
+#define ROW(table) table, sizeof table / sizeof *table
+
+static const struct {
+    const struct codec_field *field;
+    size_t n;
+} TYPES[CONTROL_TYPE_COUNT] = {
+    [CONTROL_HELLO] = {ROW(HELLO)},      [CONTROL_APPLIED] = {ROW(APPLIED)},
+    [CONTROL_COMMIT] = {ROW(COMMIT)},    [CONTROL_HEARTBEAT] = {ROW(HEARTBEAT)},
+    [CONTROL_COMMAND] = {ROW(COMMAND)},  [CONTROL_RESULT] = {ROW(RESULT)},
+    [CONTROL_DESIRED] = {.field = NULL},
+};
+
+static const char *const NAMES[CONTROL_TYPE_COUNT] = {
+    [CONTROL_HELLO] = "hello",   [CONTROL_DESIRED] = "desired",     [CONTROL_APPLIED] = "applied",
+    [CONTROL_COMMIT] = "commit", [CONTROL_HEARTBEAT] = "heartbeat", [CONTROL_COMMAND] = "command",
+    [CONTROL_RESULT] = "result",
+};
+
+int control_encode(const struct control *c, struct buf *out, struct err *e)
+{
+    if ((unsigned)c->type >= CONTROL_TYPE_COUNT)
+        return err_set(e, ERR_BUG, "control: no message type %d", (int)c->type);
+    json_t *obj = codec_new(CONTROL_SCHEMA);
+    if (!obj)
+        return err_set(e, ERR_NOMEM, "out of memory for a control message");
+    int rc = codec_put(obj, "type", json_string(NAMES[c->type]), e);
+    if (rc == ERR_OK && c->type == CONTROL_DESIRED)
+        rc = desired_write(&c->desired, obj, e);
+    else if (rc == ERR_OK)
+        rc = codec_write(obj, TYPES[c->type].field, TYPES[c->type].n, c, e);
+    if (rc == ERR_OK)
+        rc = json_write(obj, out, e);
+    json_decref(obj);
+    return rc;
+}
+
+int control_decode(struct str json, struct arena *a, struct control *out, struct err *e)
+{
+    *out = (struct control){0};
+    json_t *doc = NULL;
+    int rc = codec_open(json, CONTROL_SCHEMA, CONTROL_MAX_BYTES, &doc, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct json_at root = json_root(doc);
+    size_t type = 0;
+    rc = codec_get_name(&root, "type", NAMES, CONTROL_TYPE_COUNT, &type, e);
+    if (rc == ERR_OK) {
+        out->type = (enum control_type)type;
+        rc = out->type == CONTROL_DESIRED
+                 ? desired_read(&root, a, &out->desired, e)
+                 : codec_read(&root, TYPES[type].field, TYPES[type].n, a, out, e);
+    }
+    json_decref(doc);
+    return rc;
+}

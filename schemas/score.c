@@ -1,0 +1,183 @@
+/* Codec of milepost.score.v1. The scored output travels inside as it was received: encoding splices
+ * its text, so that a verifier neither understands nor rewrites it. No state; any thread. */
+#include "schemas/score.h"
+
+#include "schemas/codec.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SCORE_MAX_BYTES = OUTPUT_MAX_BYTES + 256 * 1024 };
+
+static const char *const OUTCOMES[] = {
+    [SCORE_PASS] = "pass",
+    [SCORE_FAIL] = "fail",
+    [SCORE_VALUE] = "value",
+    [SCORE_UNSCORED] = "unscored",
+};
+enum { N_OUTCOME = sizeof OUTCOMES / sizeof *OUTCOMES };
+
+#define FIELD(key, type, flags, max)                                                               \
+    {                                                                                              \
+#key, type, flags, offsetof(struct score, key), 0, max                                     \
+    }
+
+static const struct codec_field FIELDS[] = {
+    FIELD(verifier, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
+    FIELD(check_set, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
+    FIELD(version, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
+    FIELD(engine, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
+    FIELD(request_id, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
+    FIELD(epoch, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(seq, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(choice, CODEC_U32, 0, 0),
+    FIELD(reward, CODEC_REAL, CODEC_SKIP_EMPTY, 1),
+    FIELD(reason, CODEC_TEXT, CODEC_SKIP_EMPTY, CODEC_MAX_NAME),
+    FIELD(duration_us, CODEC_U64, 0, 0),
+};
+
+static const struct codec_field CHECK_FIELDS[] = {
+    {"id", CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, offsetof(struct check_result, id), 0,
+     CODEC_MAX_NAME},
+    {"kind", CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, offsetof(struct check_result, kind), 0,
+     CODEC_MAX_NAME},
+    {"value", CODEC_REAL, CODEC_SKIP_EMPTY, offsetof(struct check_result, value), 0, 1},
+    {"weight", CODEC_REAL, CODEC_REQUIRED, offsetof(struct check_result, weight), 0, 1e6},
+    {"gate", CODEC_BOOL, 0, offsetof(struct check_result, is_gate), 0, 0},
+    {"duration_us", CODEC_U64, 0, offsetof(struct check_result, duration_us), 0, 0},
+    {"reason", CODEC_TEXT, CODEC_SKIP_EMPTY, offsetof(struct check_result, reason), 0,
+     CODEC_MAX_NAME},
+};
+
+enum {
+    N_FIELD = sizeof FIELDS / sizeof *FIELDS,
+    N_CHECK_FIELD = sizeof CHECK_FIELDS / sizeof *CHECK_FIELDS
+};
+
+const char *score_outcome_name(enum score_outcome o)
+{
+    return (unsigned)o < N_OUTCOME ? OUTCOMES[o] : OUTCOMES[SCORE_UNSCORED];
+}
+
+/* Encoding. */
+
+static int put_check(json_t *list, const struct check_result *c, struct err *e)
+{
+    struct check_result copy = *c;
+    if (c->outcome == SCORE_UNSCORED)
+        copy.value = NAN; /* left out: never a zero */
+    json_t *obj = json_object();
+    int rc = codec_put(obj, "outcome", json_string(score_outcome_name(c->outcome)), e);
+    if (rc == ERR_OK)
+        rc = codec_write(obj, CHECK_FIELDS, N_CHECK_FIELD, &copy, e);
+    if (json_array_append_new(list, obj) != 0 && rc == ERR_OK)
+        rc = err_set(e, ERR_NOMEM, "out of memory for a score");
+    return rc;
+}
+
+static int put_checks(json_t *obj, const struct score *s, struct err *e)
+{
+    json_t *list = json_array();
+    int rc = ERR_OK;
+    for (uint32_t i = 0; i < s->n_check && i < SCORE_MAX_CHECKS && rc == ERR_OK; i++)
+        rc = put_check(list, &s->check[i], e);
+    int put_rc = codec_put(obj, "checks", list, e);
+    return rc != ERR_OK ? rc : put_rc;
+}
+
+/* {...} becomes {...,"output":TEXT}. */
+static int write_with_output(const json_t *obj, struct str output, struct buf *out, struct err *e)
+{
+    if (output.n < 2 || output.p[0] != '{' || output.p[output.n - 1] != '}')
+        return err_set(e, ERR_INVALID, "score: the scored output must be a JSON object");
+    int rc = json_write(obj, out, e);
+    if (rc != ERR_OK)
+        return rc;
+    out->n--; /* the closing brace */
+    buf_put_c(out, ",\"output\":");
+    buf_put_str(out, output);
+    buf_put_char(out, '}');
+    return buf_check(out, "score", e);
+}
+
+int score_encode(const struct score *s, struct buf *out, struct err *e)
+{
+    struct score copy = *s;
+    if (!s->is_scored)
+        copy.reward = NAN;
+    else if (!(s->reward >= 0 && s->reward <= 1))
+        return err_set(e, ERR_INVALID, "score: reward %g is outside [0, 1]", s->reward);
+    json_t *obj = codec_new(SCORE_SCHEMA);
+    if (!obj)
+        return err_set(e, ERR_NOMEM, "out of memory for a score");
+    int rc = codec_write(obj, FIELDS, N_FIELD, &copy, e);
+    if (rc == ERR_OK)
+        rc = codec_put(obj, "scored", json_boolean(s->is_scored), e);
+    if (rc == ERR_OK)
+        rc = put_checks(obj, s, e);
+    if (rc == ERR_OK)
+        rc = write_with_output(obj, s->output_json, out, e);
+    json_decref(obj);
+    return rc;
+}
+
+/* Decoding. */
+
+static int get_check(const struct json_at *at, struct arena *a, struct check_result *out,
+                     struct err *e)
+{
+    size_t outcome = SCORE_UNSCORED;
+    int rc = json_get_object(at, e);
+    if (rc == ERR_OK)
+        rc = codec_read(at, CHECK_FIELDS, N_CHECK_FIELD, a, out, e);
+    if (rc == ERR_OK)
+        rc = codec_get_name(at, "outcome", OUTCOMES, N_OUTCOME, &outcome, e);
+    out->outcome = (enum score_outcome)outcome;
+    if (rc == ERR_OK && out->outcome != SCORE_UNSCORED && isnan(out->value))
+        rc = err_set(e, ERR_INVALID, "$.checks: \"%.40s\" is scored but has no value", out->id.p);
+    return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
+}
+
+static int get_checks(const struct json_at *root, struct arena *a, struct score *out, struct err *e)
+{
+    struct json_at at = json_field(root, "checks");
+    size_t n = 0;
+    int rc = json_get_array(&at, SCORE_MAX_CHECKS, &n, e);
+    for (size_t i = 0; i < n && rc == ERR_OK; i++) {
+        struct json_at item = json_item(&at, i);
+        rc = get_check(&item, a, &out->check[i], e);
+    }
+    out->n_check = (uint32_t)n;
+    return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
+}
+
+static int decode_body(const struct json_at *root, struct arena *a, struct score *out,
+                       struct err *e)
+{
+    int rc = codec_read(root, FIELDS, N_FIELD, a, out, e);
+    struct json_at scored = json_field(root, "scored");
+    if (rc == ERR_OK)
+        rc = json_get_bool(&scored, &out->is_scored, e);
+    if (rc == ERR_OK)
+        rc = get_checks(root, a, out, e);
+    if (rc == ERR_OK && out->is_scored == isnan(out->reward))
+        rc = err_set(e, ERR_INVALID, "$.reward: must be there when scored, and only then");
+    if (rc == ERR_OK)
+        rc = codec_get_object_text(root, "output", OUTPUT_MAX_BYTES, a, &out->output_json, e);
+    if (rc == ERR_OK && out->output_json.n == 0)
+        rc = err_set(e, ERR_INVALID, "$.output: missing");
+    return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
+}
+
+int score_decode(struct str json, struct arena *a, struct score *out, struct err *e)
+{
+    *out = (struct score){0};
+    json_t *doc = NULL;
+    int rc = codec_open(json, SCORE_SCHEMA, SCORE_MAX_BYTES, &doc, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct json_at root = json_root(doc);
+    rc = decode_body(&root, a, out, e);
+    json_decref(doc);
+    return rc;
+}
