@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ADMISSION_SOURCES = 8, ADMISSION_HELD = 256, ADMISSION_RESTART_LATE = 64 };
+enum { ADMISSION_SOURCES = 8, ADMISSION_HELD = 1024, ADMISSION_RESTART_LATE = 64 };
 
 enum unit_flag {
     UNIT_SCORED = 1,    /* reward is valid */
