@@ -1,0 +1,194 @@
+/* Tables, numbers and progress for people. Output of the model is hostile to a terminal: control
+ * characters never reach it from here. */
+#include "controller/cli/print.h"
+
+#include "common/clock.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BAR_CELLS = 28 };
+
+int table_init(struct table *t, struct arena *a, const char *const *titles, size_t n, struct err *e)
+{
+    *t = (struct table){.arena = a, .n_column = n};
+    for (size_t i = 0; i < n; i++)
+        t->title[i] = titles[i];
+    t->cell = arena_array(a, TABLE_MAX_ROWS * n, sizeof *t->cell);
+    return t->cell != NULL ? ERR_OK : err_set(e, ERR_NOMEM, "a table of %zu columns", n);
+}
+
+void table_row(struct table *t, const char *const *cells)
+{
+    if (t->n_row == TABLE_MAX_ROWS)
+        return;
+    for (size_t i = 0; i < t->n_column; i++)
+        t->cell[t->n_row * t->n_column + i] = cells[i] != NULL ? cells[i] : "";
+    t->n_row++;
+}
+
+static size_t width_of(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+static void put_cell(FILE *to, const char *text, size_t width, bool is_right, bool is_last)
+{
+    int pad = (int)(width - width_of(text));
+
+    if (is_right)
+        fprintf(to, "%*s%s", pad, "", text);
+    else
+        fprintf(to, "%s%*s", text, is_last ? 0 : pad, "");
+    fputs(is_last ? "\n" : "  ", to);
+}
+
+void table_print(const struct table *t, FILE *to)
+{
+    size_t width[TABLE_MAX_COLUMNS];
+
+    for (size_t i = 0; i < t->n_column; i++) {
+        width[i] = width_of(t->title[i]) - (t->title[i][0] == '>');
+        for (size_t r = 0; r < t->n_row; r++) {
+            size_t w = width_of(t->cell[r * t->n_column + i]);
+            width[i] = w > width[i] ? w : width[i];
+        }
+    }
+    for (size_t i = 0; i < t->n_column; i++) {
+        bool is_right = t->title[i][0] == '>';
+        put_cell(to, t->title[i] + is_right, width[i], is_right, i + 1 == t->n_column);
+    }
+    for (size_t r = 0; r < t->n_row; r++)
+        for (size_t i = 0; i < t->n_column; i++)
+            put_cell(to, t->cell[r * t->n_column + i], width[i], t->title[i][0] == '>',
+                     i + 1 == t->n_column);
+}
+
+const char *json_text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL ? text : "";
+}
+
+double json_real_of(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+int64_t json_int_of(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    if (json_is_integer(v))
+        return json_integer_value(v);
+    return json_is_real(v) ? (int64_t)json_real_value(v) : 0;
+}
+
+const char *json_number_of(struct arena *a, const json_t *object, const char *key, int decimals)
+{
+    double v = json_real_of(object, key);
+    struct str text = isnan(v) ? STR("-") : arena_printf(a, "%.*f", decimals, v);
+
+    return text.p != NULL ? text.p : "-";
+}
+
+const char *one_line(struct arena *a, const char *text, size_t max_chars)
+{
+    size_t n = strlen(text), chars = 0, end = 0;
+    char *out = arena_alloc(a, n + 4);
+
+    if (out == NULL)
+        return "";
+    for (; end < n; end++) {
+        unsigned char c = (unsigned char)text[end];
+        chars += (c & 0xC0) != 0x80;
+        if (chars > max_chars)
+            break;
+        out[end] = c < 0x20 || c == 0x7F ? ' ' : (char)c;
+    }
+    memcpy(out + end, end < n ? "..." : "", end < n ? 4 : 1);
+    return out;
+}
+
+const char *params_line(struct arena *a, const json_t *params)
+{
+    struct str line = STR("");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)params, key, value)
+    {
+        if (json_is_number(value)) {
+            line = arena_printf(a, STR_FMT "%s%s=%g", STR_ARG(line), line.n ? " " : "", key,
+                                json_number_value(value));
+            continue;
+        }
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        line = arena_printf(a, STR_FMT "%s%s=%s", STR_ARG(line), line.n ? " " : "", key,
+                            text != NULL ? one_line(a, text, 60) : "");
+        free(text);
+    }
+    return line.p != NULL ? line.p : "";
+}
+
+const char *time_of(struct arena *a, int64_t wall_us)
+{
+    char text[32];
+
+    wall_format((struct wall){wall_us}, text);
+    text[10] = ' ';
+    struct str s = arena_str(a, (struct str){text, 19});
+    return s.p != NULL ? s.p : "";
+}
+
+const char *age_of(struct arena *a, int64_t ms)
+{
+    static const struct {
+        int64_t below_ms, unit_ms;
+        const char *unit;
+    } step[] = {
+        {2000, 1, "ms"}, {120000, 1000, "s"}, {7200000, 60000, "min"}, {INT64_MAX, 3600000, "h"}};
+    size_t i = 0;
+
+    while (ms >= step[i].below_ms && i < 3)
+        i++;
+    struct str s = arena_printf(a, "%lld %s ago", (long long)(ms / step[i].unit_ms), step[i].unit);
+    return s.p != NULL ? s.p : "";
+}
+
+void progress_start(struct progress *p, const char *label, uint64_t total)
+{
+    *p = (struct progress){label, total, -1, isatty(STDERR_FILENO) == 1};
+}
+
+void progress_show(struct progress *p, uint64_t done, const char *note)
+{
+    static const char full[] = "############################",
+                      none[] = "............................";
+    int percent = p->total > 0 ? (int)(done * 100 / p->total) : 100;
+    int cells = percent * BAR_CELLS / 100;
+
+    percent = percent > 100 ? 100 : percent;
+    cells = cells > BAR_CELLS ? BAR_CELLS : cells;
+    if (p->is_terminal)
+        fprintf(stderr, "\r\033[K%s [%.*s%.*s] %3d%% %s", p->label, cells, full, BAR_CELLS - cells,
+                none, percent, note);
+    else if (percent / 20 > p->last_percent / 20 || p->last_percent < 0)
+        fprintf(stderr, "%s %3d%% %s\n", p->label, percent, note);
+    fflush(stderr);
+    p->last_percent = percent;
+}
+
+void progress_end(struct progress *p)
+{
+    if (p->is_terminal)
+        fputs("\r\033[K", stderr);
+}

@@ -1,0 +1,127 @@
+/* `milepost status`: engines, routes, arms with their tests, as tables or as the API's JSON. */
+#include "controller/cli/cli.h"
+#include "controller/cli/print.h"
+
+#include <math.h>
+
+static int print_engines(struct cli *c, const json_t *engines, struct err *e)
+{
+    static const char *const titles[] = {"ENGINE",  "SEEN",    ">RUNNING", ">WAITING", ">TOK/S",
+                                         ">KV USE", ">OUTBOX", ">DROPPED", ">DESIRED"};
+    struct arena *a = &c->arena;
+    struct table t;
+    size_t i;
+    json_t *v;
+
+    if (table_init(&t, a, titles, 9, e) != ERR_OK)
+        return e->code;
+    json_array_foreach((json_t *)engines, i, v)
+    {
+        const char *cells[] = {json_text_of(v, "engine"),
+                               age_of(a, json_int_of(v, "age_ms")),
+                               json_number_of(a, v, "running", 0),
+                               json_number_of(a, v, "waiting", 0),
+                               json_number_of(a, v, "tokens_per_second", 1),
+                               json_number_of(a, v, "kv_usage", 2),
+                               json_number_of(a, v, "outbox_rows", 0),
+                               json_number_of(a, v, "outbox_dropped", 0),
+                               json_number_of(a, v, "desired_version", 0)};
+        table_row(&t, cells);
+    }
+    if (t.n_row == 0)
+        printf("no engine has reported yet\n");
+    else
+        table_print(&t, stdout);
+    return ERR_OK;
+}
+
+static void add_arm(struct arena *a, struct table *t, const json_t *route, const char *arm)
+{
+    const json_t *v = json_object_get(route, arm);
+
+    if (!json_is_object(v))
+        return;
+    bool is_champion = arm[1] == 'h' && arm[2] == 'a' && arm[3] == 'm';
+    const char *cells[] = {is_champion ? json_text_of(route, "route") : "",
+                           is_champion ? json_text_of(route, "policy") : "",
+                           is_champion ? json_text_of(route, "state") : "",
+                           arm,
+                           json_number_of(a, v, "revision", 0),
+                           json_number_of(a, v, "share", 2),
+                           json_number_of(a, v, "n", 0),
+                           json_number_of(a, v, "unscored", 0),
+                           json_number_of(a, v, "mean", 3),
+                           json_number_of(a, v, "lower", 3),
+                           json_number_of(a, v, "upper", 3),
+                           params_line(a, json_object_get(v, "params"))};
+    table_row(t, cells);
+}
+
+static void print_tests(struct arena *a, const json_t *route)
+{
+    size_t i;
+    json_t *v;
+
+    json_array_foreach(json_object_get(route, "tests"), i, v)
+    {
+        double log_e = json_real_of(v, "log_e"), bound = json_real_of(v, "log_threshold");
+        if (isnan(log_e))
+            continue;
+        printf("  %s, test %s: e-value %.4g of %.4g needed\n", json_text_of(route, "route"),
+               one_line(a, json_text_of(v, "test"), 60), exp(log_e), exp(bound));
+    }
+}
+
+static int print_routes(struct cli *c, const json_t *routes, struct err *e)
+{
+    static const char *const titles[] = {"ROUTE", "POLICY", "STATE",   "ARM",
+                                         ">REV",  ">SHARE", ">SCORED", ">UNSCORED",
+                                         ">MEAN", ">LOWER", ">UPPER",  "PARAMETERS"};
+    struct table t;
+    size_t i;
+    json_t *v;
+
+    if (table_init(&t, &c->arena, titles, 12, e) != ERR_OK)
+        return e->code;
+    json_array_foreach((json_t *)routes, i, v)
+    {
+        add_arm(&c->arena, &t, v, "champion");
+        add_arm(&c->arena, &t, v, "challenger");
+    }
+    table_print(&t, stdout);
+    json_array_foreach((json_t *)routes, i, v) print_tests(&c->arena, v);
+    return ERR_OK;
+}
+
+static int print_status(struct cli *c, const json_t *s, struct err *e)
+{
+    printf("controller %s at %s: %s outputs, %s scores (%s unscored), %s decisions\n\n",
+           json_text_of(s, "version"), cli_controller_url(c),
+           json_number_of(&c->arena, s, "outputs", 0), json_number_of(&c->arena, s, "scores", 0),
+           json_number_of(&c->arena, s, "unscored", 0),
+           json_number_of(&c->arena, s, "decisions", 0));
+    int rc = print_engines(c, json_object_get(s, "engines"), e);
+    putchar('\n');
+    return rc == ERR_OK ? print_routes(c, json_object_get(s, "routes"), e) : rc;
+}
+
+int cmd_status(struct cli *c, int argc, char **argv)
+{
+    static const struct cli_usage usage = {
+        .line = "milepost status [--json]",
+        .about = "Shows the engines the controller hears from, and per route the arms with their\n"
+                 "mean reward, its 95% confidence sequence, and the e-values of running tests."};
+    struct err e = {0};
+    json_t *status = NULL;
+    int n_args;
+    int code = cli_begin(c, &usage, argc, argv, &n_args);
+
+    if (code != CLI_CONTINUE)
+        return code;
+    if (cli_get(c, "/api/status", &status, &e) != ERR_OK)
+        return cli_fail(&e);
+    code = c->json ? cli_print_json(status)
+                   : (print_status(c, status, &e) == ERR_OK ? CLI_OK : cli_fail(&e));
+    json_decref(status);
+    return code;
+}
