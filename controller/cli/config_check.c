@@ -44,8 +44,9 @@ static int check(struct cli *c, struct err *e)
         return err_set(e, ERR_INVALID, "no configuration file: milepost config check FILE");
     if (cli_reload(c, e) != ERR_OK || ask_verifier(c, e) != ERR_OK)
         return e->code;
+    json_t *answer = json_pack("{s:s, s:b}", "file", c->config_path, "ok", 1);
     if (c->json)
-        printf("{\"file\": \"%s\", \"ok\": true}\n", c->config_path);
+        cli_print_json(answer);
     else
         printf("%s is fine: %u routes, state in " STR_FMT "\n", c->config_path, c->config.routes.n,
                STR_ARG(c->config.state_dir));

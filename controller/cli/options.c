@@ -4,6 +4,8 @@
  * the texts can be tested. Values point into argv. */
 #include "controller/cli/options.h"
 
+#include "common/nearest.h"
+
 #include <string.h>
 
 static const struct opt *find_name(const struct opt_group *group, size_t n_group, struct str name)
@@ -24,25 +26,18 @@ static const struct opt *find_letter(const struct opt_group *group, size_t n_gro
     return NULL;
 }
 
-/* The known name that shares the longest beginning; "" when none shares two letters. */
+enum { MAX_OPTIONS = 64 };
+
 static const char *nearest(const struct opt_group *group, size_t n_group, struct str name)
 {
-    const char *best = "";
-    size_t most = 1;
+    const char *names[MAX_OPTIONS];
+    size_t n = 0;
 
-    for (size_t g = 0; g < n_group; g++) {
-        for (size_t i = 0; i < group[g].n; i++) {
-            const char *known = group[g].opt[i].name;
-            size_t same = 0;
-            while (same < name.n && known[same] != '\0' && known[same] == name.p[same])
-                same++;
-            if (same > most) {
-                most = same;
-                best = known;
-            }
-        }
-    }
-    return best;
+    for (size_t g = 0; g < n_group; g++)
+        for (size_t i = 0; i < group[g].n && n < MAX_OPTIONS; i++)
+            names[n++] = group[g].opt[i].name;
+    const char *found = nearest_name(name, names, n);
+    return found != NULL ? found : "";
 }
 
 static int set_int(const struct opt *o, const char *text, struct err *e)
