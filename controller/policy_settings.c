@@ -115,6 +115,8 @@ int policy_settings_from_config(const struct policy_config *c, struct policy_set
     s.alpha = c->alpha;
     s.epsilon = c->epsilon;
     s.promote_alpha = c->promote_alpha;
+    s.guardrail_epsilon = c->guardrail_epsilon;
+    s.min_us = (uint64_t)c->min_minutes * US_PER_MINUTE;
     s.min_units = (uint64_t)c->min_units;
     s.ramp_units = (uint64_t)c->ramp_units;
     s.k_max = (uint32_t)c->controls_per_block;

@@ -46,6 +46,7 @@ struct check_config {
 struct policy_config { /* CONTROL.md; keys a policy does not use are ignored by it */
     int kind;          /* 0 hold, 1 threshold, 2 canary */
     double alpha, epsilon, promote_alpha;
+    double guardrail_epsilon;  /* growth of a bad event's share that is tolerated */
     int64_t min_units;         /* challenger floor before a rollback may act */
     struct cfg_text_list ramp; /* "0.01","0.05","0.1","0.5" */
     int64_t ramp_units;        /* scored challenger units before a step up */

@@ -36,7 +36,7 @@ static void admit(struct route_sim *s, struct sim_request *q)
         .admission = ++s->n_admitted,
         .revision = number,
         .experiment = s->challenger ? str_from(s->experiment) : str_from(""),
-        .stratum = str_from(STRATA[stratum]),
+        .stratum = str_from(s->is_pooled ? "" : STRATA[stratum]),
         .propensity = !s->challenger  ? 1.0
                       : is_challenger ? s->share
                                       : 1.0 - s->share,

@@ -32,6 +32,7 @@ struct route_sim {
     struct rng rng;
     double now_s;
     int clients, n_strata;
+    bool is_pooled; /* outputs do not tell their stratum */
     uint64_t n_committed, n_admitted;
     struct sim_request in_flight[SIM_CLIENTS_MAX];
     struct policy_revision revision[SIM_REVISIONS]; /* [number] */

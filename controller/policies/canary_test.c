@@ -1,0 +1,559 @@
+/* controller/policies/canary_test.c - the course of canaries, event by event.
+ *
+ * Rewards are dealt evenly (no randomness): an arm of mean 0.3 earns 1 in three of ten rows. */
+#include "common/test.h"
+#include "controller/policy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct bench {
+    struct policy *p;
+    struct policy_actions acts; /* of the last event */
+    uint64_t n, dealt[2];
+    uint64_t now_us;
+    double mean[2]; /* champion, challenger */
+    double share;
+    uint64_t champion, challenger;
+    const char *experiment;
+    bool is_truncated, is_unscored, is_invalid; /* the challenger's outputs */
+};
+
+static struct policy_settings quick(void)
+{
+    struct policy_settings s = policy_settings_default();
+    s.ramp[0] = 0.5;
+    s.n_ramp = 1;
+    s.min_us = 0;
+    s.calibration_units = 100;
+    s.pair_deadline_us = 1000000;
+    return s;
+}
+
+static struct policy_revision revision(uint64_t number, double temperature)
+{
+    struct policy_revision r = {.number = number};
+    snprintf(r.hash, sizeof r.hash, "hash-%llu", (unsigned long long)number);
+    r.knob[PARAM_TEMPERATURE] = temperature;
+    r.knob[PARAM_MAX_NEW_TOKENS] = 100;
+    return r;
+}
+
+static int feed(struct bench *b, const struct policy_event *ev)
+{
+    return policy_step(b->p, ev, &b->acts, NULL);
+}
+
+static const struct policy_action *find(const struct bench *b, enum policy_action_kind kind)
+{
+    for (uint32_t i = 0; i < b->acts.n; i++)
+        if (b->acts.a[i].kind == kind)
+            return &b->acts.a[i];
+    return NULL;
+}
+
+static void operator_says(struct bench *b, enum policy_event_kind kind)
+{
+    struct policy_event ev = {.kind = kind, .now_us = b->now_us};
+    assert_int_equal(feed(b, &ev), ERR_OK);
+}
+
+static void set_champion(struct bench *b, uint64_t number, double temperature)
+{
+    struct policy_event ev = {.kind = EVENT_CHAMPION, .now_us = b->now_us};
+    ev.champion = revision(number, temperature);
+    assert_int_equal(feed(b, &ev), ERR_OK);
+    b->champion = number;
+}
+
+static int start(struct bench *b, const char *experiment, uint64_t number, double temperature,
+                 bool is_now, bool is_own)
+{
+    struct policy_event ev = {.kind = EVENT_START, .now_us = b->now_us};
+    ev.start = (struct policy_start){.experiment = str_from(experiment),
+                                     .challenger = revision(number, temperature),
+                                     .is_now = is_now,
+                                     .is_own = is_own};
+    int rc = feed(b, &ev);
+    if (rc != ERR_OK)
+        return rc;
+    b->experiment = experiment;
+    b->challenger = number;
+    b->share = find(b, ACTION_SET_SPLIT)->share;
+    return rc;
+}
+
+static void open_bench(struct bench *b, const struct policy_settings *s)
+{
+    struct err e = {0};
+    *b = (struct bench){.now_us = 1000, .mean = {0.6, 0.6}};
+    assert_ok(policy_open(&b->p, s, &e), &e);
+    set_champion(b, 1, 1.5);
+}
+
+static bool deals(uint64_t i, double mean)
+{
+    /* Steps of the golden ratio: evenly spread, and no pattern shared between the arms. */
+    double at = (double)i * 0.6180339887498949;
+    return at - floor(at) < mean;
+}
+
+/* One more request, committed at once. */
+static void row(struct bench *b)
+{
+    bool is_challenger =
+        b->challenger && floor((double)(b->n + 1) * b->share) > floor((double)b->n * b->share);
+    b->n++;
+    b->now_us += 100000;
+    struct policy_event ev = {.kind = EVENT_ROW, .now_us = b->now_us};
+    ev.row = (struct policy_row){
+        .source = 9,
+        .admission = b->n,
+        .row = b->n,
+        .revision = is_challenger ? b->challenger : b->champion,
+        .experiment = str_from(b->challenger ? b->experiment : ""),
+        .propensity = !b->challenger  ? 1.0
+                      : is_challenger ? b->share
+                                      : 1.0 - b->share,
+        .is_scored = !(is_challenger && b->is_unscored),
+        .reward = deals(b->dealt[is_challenger]++ + 7u * is_challenger, b->mean[is_challenger]),
+        .finish = is_challenger && b->is_truncated ? FINISH_LENGTH : FINISH_STOP,
+        .is_invalid = is_challenger && b->is_invalid,
+    };
+    assert_int_equal(feed(b, &ev), ERR_OK);
+    const struct policy_action *end = find(b, ACTION_ROLLBACK);
+    end = end ? end : find(b, ACTION_EXPIRE);
+    if (end)
+        b->challenger = 0;
+    if (find(b, ACTION_PROMOTE)) {
+        b->champion = b->challenger;
+        b->challenger = 0;
+        b->mean[0] = b->mean[1];
+    }
+    if (find(b, ACTION_SET_SPLIT))
+        b->share = find(b, ACTION_SET_SPLIT)->share;
+}
+
+/* Rows until an action of this kind, 0 = not within the limit. */
+static int rows_until(struct bench *b, enum policy_action_kind kind, int limit)
+{
+    for (int i = 1; i <= limit; i++) {
+        row(b);
+        if (find(b, kind))
+            return i;
+    }
+    return 0;
+}
+
+static struct policy_view view_of(const struct bench *b)
+{
+    struct policy_view v;
+    policy_view(b->p, &v);
+    return v;
+}
+
+static void test_bad_push_is_rolled_back(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    assert_int_equal(start(&b, "push", 2, 1.8, true, false), ERR_OK);
+    assert_true(b.share == 0.95);
+    b.mean[1] = 0.1;
+    int n = rows_until(&b, ACTION_ROLLBACK, 1000);
+    assert_in_range(n, 100, 700);
+    const struct policy_action *act = find(&b, ACTION_ROLLBACK);
+    assert_string_equal(act->test, "rollback");
+    assert_true(act->log_e >= log(20.0) && fabs(act->log_threshold - log(20.0)) < 1e-9);
+    assert_int_equal(act->from_revision, 2);
+    assert_int_equal(act->to_revision, 1);
+    assert_true(act->effect < -0.3 && act->mean_challenger < 0.2 && act->mean_champion > 0.4);
+    assert_int_equal(act->first_row, 1);
+    assert_int_equal(act->last_row, (uint64_t)n);
+    assert_int_equal(act->n_champion + act->n_challenger, (uint64_t)n);
+    assert_string_equal(find(&b, ACTION_QUARANTINE)->hash, "hash-2");
+    assert_string_equal(view_of(&b).phase, "stable");
+    policy_close(b.p);
+}
+
+/* The same with roles and signs the other way round: better is promoted, never rolled back. */
+static void test_good_push_is_promoted(void **state)
+{
+    (void)state;
+    static const bool modes[2] = {true, false};
+    for (int i = 0; i < 2; i++) {
+        struct bench b;
+        struct policy_settings s = quick();
+        open_bench(&b, &s);
+        assert_int_equal(start(&b, "push", 2, 0.5, modes[i], false), ERR_OK);
+        b.mean[0] = 0.1;
+        b.mean[1] = 0.6;
+        assert_true(rows_until(&b, ACTION_PROMOTE, 1500) > 0);
+        assert_true(find(&b, ACTION_PROMOTE)->effect > 0.3);
+        assert_int_equal(view_of(&b).champion, 2);
+        policy_close(b.p);
+    }
+}
+
+static void test_equal_arms_expire(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    s.max_units = 400;
+    open_bench(&b, &s);
+    start(&b, "same", 2, 1.0, false, false);
+    assert_true(rows_until(&b, ACTION_EXPIRE, 900) > 0);
+    assert_non_null(strstr(find(&b, ACTION_EXPIRE)->reason, "inconclusive"));
+    assert_int_equal(view_of(&b).champion, 1);
+    policy_close(b.p);
+}
+
+static void test_time_ends_a_canary(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    s.max_us = 60000000;
+    open_bench(&b, &s);
+    start(&b, "slow", 2, 1.0, false, false);
+    assert_int_equal(policy_wake_us(b.p), 0); /* no traffic is no reason to end */
+    for (int i = 0; i < 60; i++)
+        row(&b);
+    assert_int_equal(policy_wake_us(b.p), 1000 + 60000000);
+    b.now_us = policy_wake_us(b.p) - 1;
+    operator_says(&b, EVENT_TICK);
+    assert_int_equal(b.acts.n, 0);
+    b.now_us++;
+    operator_says(&b, EVENT_TICK);
+    assert_non_null(find(&b, ACTION_EXPIRE));
+    policy_close(b.p);
+}
+
+static void test_ramp(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = policy_settings_default();
+    s.drift_threshold = 0;
+    open_bench(&b, &s);
+    start(&b, "ramp", 2, 1.0, false, false);
+    static const double shares[3] = {0.05, 0.10, 0.50};
+    static const int rows[3] = {20000, 4000, 2000}; /* 200 challenger units at each share */
+    for (int i = 0; i < 3; i++) {
+        int n = rows_until(&b, ACTION_SET_SPLIT, 40000);
+        assert_in_range(n, rows[i] - 200, rows[i] + 200);
+        assert_true(b.share == shares[i]);
+    }
+    policy_close(b.p);
+}
+
+static void test_no_promotion_before_a_traffic_cycle(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    s.min_us = 300 * 100000;
+    open_bench(&b, &s);
+    b.mean[0] = 0.0;
+    b.mean[1] = 1.0;
+    start(&b, "early", 2, 1.0, false, false);
+    assert_int_equal(rows_until(&b, ACTION_PROMOTE, 1000), 300);
+    policy_close(b.p);
+}
+
+static void test_guardrails(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    start(&b, "short", 2, 1.0, false, false);
+    b.is_truncated = true; /* the reward stays the same */
+    assert_true(rows_until(&b, ACTION_ROLLBACK, 300) > 0);
+    assert_string_equal(find(&b, ACTION_ROLLBACK)->test, "guardrail_truncation");
+    b.is_truncated = false;
+    start(&b, "mute", 3, 1.0, false, false);
+    b.is_unscored = true;
+    assert_true(rows_until(&b, ACTION_ROLLBACK, 300) > 0);
+    assert_string_equal(find(&b, ACTION_ROLLBACK)->test, "guardrail_unscored");
+    assert_int_equal(find(&b, ACTION_ROLLBACK)->n_challenger, 0);
+    policy_close(b.p);
+}
+
+static void test_hard_trips(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    start(&b, "garbage", 2, 1.0, false, false);
+    b.is_invalid = true;
+    int n = rows_until(&b, ACTION_ROLLBACK, 300);
+    assert_in_range(n, 20, 24); /* eleven of the challenger's last twenty */
+    assert_string_equal(find(&b, ACTION_ROLLBACK)->test, "hard_trip");
+    b.is_invalid = false;
+    start(&b, "crash", 3, 1.0, false, false);
+    row(&b);
+    operator_says(&b, EVENT_CRASH);
+    assert_non_null(find(&b, ACTION_ROLLBACK));
+    assert_non_null(find(&b, ACTION_QUARANTINE));
+    operator_says(&b, EVENT_CRASH); /* without a canary it is not ours */
+    assert_int_equal(b.acts.n, 0);
+    policy_close(b.p);
+}
+
+/* Too hot a temperature is lowered step by step, each step winning its canary. */
+static void test_steps_down_to_the_target(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    s.proposes = true;
+    s.target = 0.7;
+    s.temperature_step = 0.3;
+    s.temperature_min = 0.3;
+    open_bench(&b, &s);
+    b.mean[0] = 0.1;
+    static const double temperatures[3] = {1.2, 0.9, 0.6};
+    for (int i = 0; i < 3; i++) {
+        assert_true(rows_until(&b, ACTION_START_CANARY, 500) > 0);
+        const struct policy_action *ask = find(&b, ACTION_START_CANARY);
+        assert_int_equal(ask->knob, PARAM_TEMPERATURE);
+        assert_true(ask->value == temperatures[i]);
+        assert_int_equal(ask->from_revision, (uint64_t)i + 1);
+        assert_string_equal(view_of(&b).phase, "proposed");
+        char name[8];
+        snprintf(name, sizeof name, "own-%d", i);
+        assert_int_equal(start(&b, name, (uint64_t)i + 2, temperatures[i], false, true), ERR_OK);
+        b.mean[1] = b.mean[0] + 0.25;
+        assert_true(rows_until(&b, ACTION_PROMOTE, 3000) > 0);
+    }
+    assert_int_equal(rows_until(&b, ACTION_START_CANARY, 1000), 0); /* 0.85 is enough */
+    policy_close(b.p);
+}
+
+/* What was rolled back or found no verdict is not proposed again; then a person is told, once. */
+static void test_skips_what_was_tried(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    s.proposes = true;
+    s.target = 0.9;
+    s.temperature_step = 0.5;
+    s.temperature_min = 1.0;
+    s.max_units = 200;
+    open_bench(&b, &s);
+    b.mean[0] = b.mean[1] = 0.3;
+    assert_true(rows_until(&b, ACTION_START_CANARY, 500) > 0);
+    assert_int_equal(find(&b, ACTION_START_CANARY)->knob, PARAM_TEMPERATURE);
+    start(&b, "a", 2, 1.0, false, true);
+    assert_true(rows_until(&b, ACTION_EXPIRE, 1000) > 0);
+    assert_true(rows_until(&b, ACTION_START_CANARY, 500) > 0);
+    assert_int_equal(find(&b, ACTION_START_CANARY)->knob, PARAM_MAX_NEW_TOKENS);
+    assert_true(find(&b, ACTION_START_CANARY)->value == 75.0);
+    operator_says(&b, EVENT_STOP); /* the controller could not start it */
+    assert_true(rows_until(&b, ACTION_ALERT, 500) > 0);
+    assert_int_equal(rows_until(&b, ACTION_ALERT, 500), 0);
+    policy_close(b.p);
+}
+
+static void test_drift_alarm(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    b.mean[0] = 0.8;
+    assert_int_equal(rows_until(&b, ACTION_ALERT, 2000), 0);
+    b.mean[0] = 0.3;
+    int n = rows_until(&b, ACTION_ALERT, 300);
+    assert_in_range(n, 5, 120);
+    const struct policy_action *act = find(&b, ACTION_ALERT);
+    assert_string_equal(act->test, "drift");
+    assert_true(act->log_e >= log(1e4));
+    assert_int_equal(rows_until(&b, ACTION_ALERT, 300), 0); /* said once */
+    policy_close(b.p);
+}
+
+static void test_hold_pins_the_champion(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    start(&b, "x", 2, 1.0, false, false);
+    operator_says(&b, EVENT_HOLD);
+    assert_non_null(find(&b, ACTION_EXPIRE));
+    assert_non_null(find(&b, ACTION_HOLD));
+    assert_string_equal(view_of(&b).phase, "safe");
+    assert_int_equal(start(&b, "y", 3, 1.0, false, false), ERR_CONFLICT);
+    operator_says(&b, EVENT_RESUME);
+    assert_int_equal(start(&b, "y", 3, 1.0, false, false), ERR_OK);
+    policy_close(b.p);
+}
+
+static void test_operator_rollback_of_the_champion(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    struct policy_event ev = {.kind = EVENT_ROLLBACK};
+    assert_int_equal(feed(&b, &ev), ERR_CONFLICT); /* nothing before revision 1 */
+    start(&b, "x", 2, 1.0, false, false);
+    operator_says(&b, EVENT_PROMOTE);
+    assert_int_equal(find(&b, ACTION_PROMOTE)->to_revision, 2);
+    operator_says(&b, EVENT_ROLLBACK);
+    assert_int_equal(find(&b, ACTION_ROLLBACK)->to_revision, 1);
+    assert_string_equal(find(&b, ACTION_QUARANTINE)->hash, "hash-2");
+    assert_int_equal(view_of(&b).champion, 1);
+    policy_close(b.p);
+}
+
+static void test_refusals_leave_the_state(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    assert_int_equal(start(&b, "", 2, 1.0, false, false), ERR_CONFLICT);
+    assert_int_equal(start(&b, "own", 2, 1.0, false, true), ERR_CONFLICT);
+    assert_int_equal(start(&b, "self", 1, 1.0, false, false), ERR_CONFLICT);
+    assert_int_equal(start(&b, "a", 2, 1.0, false, false), ERR_OK);
+    assert_int_equal(start(&b, "b", 3, 1.0, false, false), ERR_CONFLICT);
+    assert_string_equal(view_of(&b).experiment, "a");
+    policy_close(b.p);
+}
+
+/* Rows of other experiments, other routes, further choices and repetitions change no test. */
+static void test_only_its_own_rows_count(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    start(&b, "x", 2, 1.0, false, false);
+    struct policy_event ev = {.kind = EVENT_ROW, .now_us = 5000};
+    ev.row = (struct policy_row){.source = 9,
+                                 .revision = 2,
+                                 .is_scored = true,
+                                 .reward = 0.0,
+                                 .propensity = 0.5,
+                                 .experiment = str_from("older")};
+    for (ev.row.admission = 1; ev.row.admission <= 200; ev.row.admission++)
+        assert_int_equal(feed(&b, &ev), ERR_OK);
+    ev.row.experiment = str_from("x");
+    ev.row.choice = 1;
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(feed(&b, &ev), ERR_OK);
+    ev.row.choice = 0;
+    ev.row.admission = 5;
+    for (int i = 0; i < 30; i++)
+        assert_int_equal(feed(&b, &ev), ERR_OK);
+    struct policy_view v = view_of(&b);
+    assert_int_equal(v.numbers.n_challenger + v.numbers.n_champion, 0);
+    assert_int_equal(v.n_late, 30);
+    policy_close(b.p);
+}
+
+/* Encode, decode into a fresh policy, go on with both: the same bits and the same actions. */
+static void test_state_is_exact(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    s.proposes = true;
+    s.target = 0.7;
+    open_bench(&b, &s);
+    b.mean[0] = 0.31;
+    b.mean[1] = 0.52;
+    for (int i = 0; i < 900; i++) {
+        row(&b);
+        if (find(&b, ACTION_START_CANARY))
+            start(&b, "own", 2, 1.4, false, true);
+        if (i % 60 != 59)
+            continue;
+        json_t *text = policy_state_encode(b.p);
+        struct policy *copy = NULL;
+        struct err e = {0};
+        assert_ok(policy_open(&copy, &s, &e), &e);
+        assert_ok(policy_state_decode(copy, text, &e), &e);
+        json_t *again = policy_state_encode(copy);
+        assert_true(json_equal(text, again));
+        policy_close(b.p); /* from here on the copy serves */
+        b.p = copy;
+        json_decref(text);
+        json_decref(again);
+    }
+    json_t *resumed = policy_state_encode(b.p);
+    struct bench plain;
+    open_bench(&plain, &s);
+    plain.mean[0] = 0.31;
+    plain.mean[1] = 0.52;
+    for (int i = 0; i < 900; i++) {
+        row(&plain);
+        if (find(&plain, ACTION_START_CANARY))
+            start(&plain, "own", 2, 1.4, false, true);
+    }
+    json_t *straight = policy_state_encode(plain.p);
+    assert_true(json_equal(resumed, straight));
+    json_decref(resumed);
+    json_decref(straight);
+    policy_close(b.p);
+    policy_close(plain.p);
+}
+
+static void test_corrupt_state_is_refused(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    struct err e = {0};
+    open_bench(&b, &s);
+    json_t *good = policy_state_encode(b.p);
+    static const char *const values[] = {"", "zz", "-1", "1ffffffffffffffffff", NULL};
+    for (int i = 0; values[i]; i++) {
+        json_t *v = json_deep_copy(good);
+        json_object_set_new(v, "n_strata", json_string(values[i]));
+        assert_int_equal(policy_state_decode(b.p, v, &e), ERR_CORRUPT);
+        json_decref(v);
+    }
+    json_t *v = json_deep_copy(good);
+    json_object_del(v, "watch");
+    assert_int_equal(policy_state_decode(b.p, v, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.msg, "watch"));
+    json_decref(v);
+    json_t *same = policy_state_encode(b.p);
+    assert_true(json_equal(same, good));
+    json_decref(same);
+    json_decref(good);
+    policy_close(b.p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_push_is_rolled_back),
+        cmocka_unit_test(test_good_push_is_promoted),
+        cmocka_unit_test(test_equal_arms_expire),
+        cmocka_unit_test(test_time_ends_a_canary),
+        cmocka_unit_test(test_ramp),
+        cmocka_unit_test(test_no_promotion_before_a_traffic_cycle),
+        cmocka_unit_test(test_guardrails),
+        cmocka_unit_test(test_hard_trips),
+        cmocka_unit_test(test_steps_down_to_the_target),
+        cmocka_unit_test(test_skips_what_was_tried),
+        cmocka_unit_test(test_drift_alarm),
+        cmocka_unit_test(test_hold_pins_the_champion),
+        cmocka_unit_test(test_operator_rollback_of_the_champion),
+        cmocka_unit_test(test_refusals_leave_the_state),
+        cmocka_unit_test(test_only_its_own_rows_count),
+        cmocka_unit_test(test_state_is_exact),
+        cmocka_unit_test(test_corrupt_state_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
