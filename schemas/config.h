@@ -51,7 +51,8 @@ struct policy_config { /* CONTROL.md; keys a policy does not use are ignored by 
     struct cfg_text_list ramp; /* "0.01","0.05","0.1","0.5" */
     int64_t ramp_units;        /* scored challenger units before a step up */
     int64_t controls_per_block, pair_deadline_ms, max_units, max_minutes;
-    double now_share; /* of the challenger after --now */
+    int64_t min_minutes; /* one traffic cycle: no promotion before */
+    double now_share;    /* of the challenger after --now */
     double target;    /* reward under which the policy proposes; 0 = never */
     int64_t calibration_units;
     double drift_threshold;
