@@ -1,0 +1,206 @@
+/* GENERATOR_LOCAL: the I/O thread's side of the worker. Handles are (generation of a slot, slot);
+ * the number of requests not yet ended is what the bounded queue counts. */
+#include "engine/generator.h"
+
+#include "common/log.h"
+#include "engine/run/worker.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { RATE_WINDOW_US = 2000000 };
+
+struct generator {
+    struct gen_config config;
+    struct worker *worker;
+    struct event_channel *events;
+    uint64_t next_handle;
+    uint32_t n_open; /* accepted, GEN_END not delivered */
+    bool worker_ended;
+    struct mono rate_from; /* tokens_per_second over the last window */
+    uint64_t rate_tokens;
+    double rate;
+};
+
+const char *gen_finish_name(enum gen_finish f)
+{
+    static const char *const NAMES[] = {"stop", "length", "cancelled", "deadline", "error"};
+    return NAMES[f];
+}
+
+static void local_close(struct generator *g);
+
+static int local_open(struct generator **out, const struct gen_config *c, struct err *e)
+{
+    *out = NULL;
+    struct generator *g = calloc(1, sizeof *g);
+    if (!g)
+        return err_set(e, ERR_NOMEM, "generator");
+    g->config = *c;
+    g->rate_from = clock_mono(c->clock);
+    /* A step gives a sequence at most a token and an end. */
+    int rc = event_channel_open(&g->events, 2 * c->max_running, e);
+    if (rc == ERR_OK)
+        rc = worker_start(&g->worker, c, g->events, e);
+    if (rc != ERR_OK)
+        local_close(g);
+    else
+        *out = g;
+    return rc;
+}
+
+static void deliver(struct generator *g, const struct event *ev)
+{
+    struct sequence *q = ev->seq;
+    struct gen_event out = {.type = ev->type,
+                            .token = ev->token,
+                            .logprob = ev->logprob,
+                            .top = ev->top,
+                            .n_top = ev->n_top,
+                            .finish = ev->finish,
+                            .n_cached = q->n_cached,
+                            .err = ev->err};
+    if (ev->type == GEN_END) {
+        g->n_open--;
+        if (q->started)
+            out.queue_us = mono_since_us(q->submitted, q->start);
+        if (q->first_token.us) {
+            out.ttft_us = mono_since_us(q->submitted, q->first_token);
+            out.decode_us = mono_since_us(q->first_token, q->last_token);
+        }
+    }
+    q->request.on_event(q->request.ctx, &out);
+    if (ev->type == GEN_END)
+        seq_free(q);
+}
+
+static void deliver_batch(struct generator *g, struct event_batch *b)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        deliver(g, &b->event[i]);
+    g->worker_ended |= b->is_last;
+    event_channel_recycle(g->events, b);
+}
+
+static void local_drain(struct generator *g)
+{
+    for (struct event_batch *b; (b = event_channel_take(g->events, 0));)
+        deliver_batch(g, b);
+}
+
+static void local_close(struct generator *g)
+{
+    if (!g)
+        return;
+    if (g->worker) {
+        worker_stop(g->worker);
+        while (!g->worker_ended)
+            deliver_batch(g, event_channel_take(g->events, -1));
+        worker_join_and_free(g->worker);
+    }
+    event_channel_free(g->events);
+    free(g);
+}
+
+static int check_fits(const struct gen_config *c, const struct gen_request *r, struct err *e)
+{
+    uint64_t need = (uint64_t)r->n_prompt + (uint64_t)r->params.v[PARAM_MAX_NEW_TOKENS];
+    uint64_t pool = (uint64_t)c->n_kv_blocks * KV_BLOCK_TOKENS;
+    uint64_t most = pool < c->max_context ? pool : c->max_context;
+    if (r->n_prompt == 0)
+        return err_set(e, ERR_INVALID, "the prompt is empty: at least one token is needed");
+    if (need > most)
+        return err_set(e, ERR_INVALID,
+                       "%u prompt tokens and up to %u new ones need a context of %llu: this "
+                       "server allows %llu",
+                       r->n_prompt, (unsigned)r->params.v[PARAM_MAX_NEW_TOKENS],
+                       (unsigned long long)need, (unsigned long long)most);
+    return ERR_OK;
+}
+
+static int check_tokens(const struct gen_config *c, const struct gen_request *r, struct err *e)
+{
+    uint32_t n_vocab = model_get_info(c->model)->n_vocab;
+    for (uint32_t i = 0; i < r->n_prompt; i++)
+        if ((uint32_t)r->prompt[i] >= n_vocab)
+            return err_set(e, ERR_INVALID, "prompt token %u is %d: 0 to %u are allowed", i,
+                           (int)r->prompt[i], n_vocab - 1);
+    return ERR_OK;
+}
+
+static int local_submit(struct generator *g, const struct gen_request *r, struct gen_handle *out,
+                        struct err *e)
+{
+    int rc;
+    struct sequence *q = NULL;
+    if (g->n_open >= g->config.max_running + g->config.max_queue)
+        return err_set(e, ERR_BUSY, "all %u places and the queue of %u are taken: try again later",
+                       g->config.max_running, g->config.max_queue);
+    TRY(check_fits(&g->config, r, e));
+    TRY(check_tokens(&g->config, r, e));
+    TRY(seq_new(&q, r, clock_mono(g->config.clock), e));
+    q->handle = ++g->next_handle;
+    if (!worker_submit(g->worker, q)) {
+        seq_free(q);
+        return err_set(e, ERR_BUSY, "the engine is behind with its commands: try again later");
+    }
+    g->n_open++;
+    out->v = q->handle;
+out:
+    return rc;
+}
+
+static void local_cancel(struct generator *g, struct gen_handle h)
+{
+    if (h.v)
+        worker_cancel(g->worker, h.v);
+}
+
+static int local_fd(struct generator *g)
+{
+    return event_channel_fd(g->events);
+}
+
+static void local_set_knobs(struct generator *g, uint32_t max_running, uint32_t prefill_chunk)
+{
+    worker_set_knobs(g->worker, max_running, prefill_chunk);
+}
+
+static void update_rate(struct generator *g, uint64_t generated)
+{
+    struct mono now = clock_mono(g->config.clock);
+    uint64_t elapsed = mono_since_us(g->rate_from, now);
+    if (elapsed < RATE_WINDOW_US)
+        return;
+    g->rate = (double)(generated - g->rate_tokens) * 1e6 / (double)elapsed;
+    g->rate_tokens = generated;
+    g->rate_from = now;
+}
+
+static void local_stats(struct generator *g, struct gen_stats *out)
+{
+    const struct worker_stats *s = worker_get_stats(g->worker);
+    update_rate(g, s->generated_tokens);
+    *out = (struct gen_stats){.running = s->running,
+                              .waiting = s->waiting,
+                              .kv_tokens = (uint64_t)g->config.n_kv_blocks * KV_BLOCK_TOKENS,
+                              .kv_tokens_used = s->kv_blocks_used * KV_BLOCK_TOKENS,
+                              .prompt_tokens = s->prompt_tokens,
+                              .cached_tokens = s->cached_tokens,
+                              .generated_tokens = s->generated_tokens,
+                              .preemptions = s->preemptions,
+                              .steps = s->steps,
+                              .tokens_per_second = g->rate};
+}
+
+const struct generator_ops GENERATOR_LOCAL = {
+    .name = "local",
+    .open = local_open,
+    .close = local_close,
+    .submit = local_submit,
+    .cancel = local_cancel,
+    .fd = local_fd,
+    .drain = local_drain,
+    .set_knobs = local_set_knobs,
+    .stats = local_stats,
+};

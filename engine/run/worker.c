@@ -1,0 +1,342 @@
+/* The engine thread's loop. Cancels are a flag on the sequence found by handle, looked at between
+ * steps; every sequence it was given leaves it through exactly one GEN_END event. */
+#include "engine/run/worker.h"
+
+#include "common/log.h"
+#include "common/rng.h"
+#include "engine/sample/sampler.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { COMMAND_ROOM = 4096 };
+
+enum command_type { COMMAND_SUBMIT, COMMAND_CANCEL, COMMAND_STOP };
+
+struct command {
+    enum command_type type;
+    struct sequence *seq;
+    uint64_t handle;
+};
+
+struct worker {
+    pthread_t thread;
+    struct gen_config config;
+    struct scheduler *sched;
+    struct sampler *sampler;
+    float *logits; /* [max_running, n_vocab] */
+    int32_t *end_ids;
+    struct queue *commands;
+    struct event_channel *events;
+    struct event_batch *batch; /* being filled */
+    _Atomic uint32_t knob_max_running, knob_prefill_chunk;
+    struct worker_stats stats;
+    bool stopping;
+};
+
+static struct event *add_event(struct worker *w, struct sequence *q, enum gen_event_type type)
+{
+    if (!w->batch)
+        w->batch = event_channel_begin(w->events);
+    if (w->batch->n == w->batch->cap) {
+        event_channel_post(w->events, w->batch);
+        w->batch = event_channel_begin(w->events);
+    }
+    struct event *ev = &w->batch->event[w->batch->n++];
+    ev->seq = q;
+    ev->type = type;
+    return ev;
+}
+
+static void flush_events(struct worker *w)
+{
+    if (w->batch)
+        event_channel_post(w->events, w->batch);
+    w->batch = NULL;
+}
+
+static void end_sequence(struct worker *w, struct sequence *q, enum gen_finish finish,
+                         const struct err *error)
+{
+    sched_remove(w->sched, q);
+    struct event *ev = add_event(w, q, GEN_END);
+    ev->finish = finish;
+    ev->err = error ? *error : (struct err){0};
+}
+
+static void obey(struct worker *w, const struct command *c)
+{
+    if (c->type == COMMAND_STOP) {
+        w->stopping = true;
+    } else if (c->type == COMMAND_SUBMIT) {
+        sched_add(w->sched, c->seq);
+    } else {
+        for (uint32_t i = 0; i < sched_n_running(w->sched); i++)
+            if (sched_running_at(w->sched, i)->handle == c->handle)
+                sched_running_at(w->sched, i)->cancelled = true;
+        for (struct sequence *q = sched_first_waiting(w->sched); q; q = q->next)
+            if (q->handle == c->handle)
+                q->cancelled = true;
+    }
+}
+
+/* Waits for a command only when there is nothing to compute. */
+static void obey_commands(struct worker *w)
+{
+    bool is_idle = sched_n_running(w->sched) + sched_n_waiting(w->sched) == 0;
+    struct command *c = is_idle && !w->stopping ? queue_take(w->commands, -1)
+                                                : queue_try_take(w->commands);
+    for (; c; c = queue_try_take(w->commands)) {
+        obey(w, c);
+        free(c);
+    }
+    sched_set_knobs(w->sched, atomic_load_explicit(&w->knob_max_running, memory_order_relaxed),
+                    atomic_load_explicit(&w->knob_prefill_chunk, memory_order_relaxed));
+}
+
+/* GEN_STOP stands for "none". */
+static enum gen_finish early_end(const struct sequence *q, struct mono now)
+{
+    if (q->cancelled)
+        return GEN_CANCELLED;
+    uint64_t limit = q->request.deadline_us;
+    return limit && mono_since_us(q->submitted, now) > limit ? GEN_DEADLINE : GEN_STOP;
+}
+
+static void end_cancelled_and_late(struct worker *w, struct mono now)
+{
+    for (uint32_t i = sched_n_running(w->sched); i-- > 0;) {
+        struct sequence *q = sched_running_at(w->sched, i);
+        enum gen_finish finish = w->stopping ? GEN_CANCELLED : early_end(q, now);
+        if (finish != GEN_STOP)
+            end_sequence(w, q, finish, NULL);
+    }
+    for (struct sequence *q = sched_first_waiting(w->sched), *next; q; q = next) {
+        next = q->next;
+        enum gen_finish finish = w->stopping ? GEN_CANCELLED : early_end(q, now);
+        if (finish != GEN_STOP)
+            end_sequence(w, q, finish, NULL);
+    }
+}
+
+static bool is_end_token(const struct worker *w, int32_t token)
+{
+    for (uint32_t i = 0; i < w->config.n_end; i++)
+        if (w->end_ids[i] == token)
+            return true;
+    return false;
+}
+
+static void emit_token(struct worker *w, struct sequence *q, const struct sample_result *r)
+{
+    struct event *ev = add_event(w, q, GEN_TOKEN);
+    ev->token = r->token;
+    ev->logprob = r->logprob;
+    ev->n_top = r->n_top;
+    for (uint32_t i = 0; i < r->n_top; i++)
+        ev->top[i] = r->top[i];
+}
+
+static void accept_token(struct worker *w, struct sequence *q, const struct sample_result *r)
+{
+    struct mono now = clock_mono(w->config.clock);
+    if (seq_n_output(q) == 0)
+        q->first_token = now;
+    q->last_token = now;
+    atomic_fetch_add_explicit(&w->stats.generated_tokens, 1, memory_order_relaxed);
+    if (!q->request.ignore_end && is_end_token(w, r->token)) {
+        end_sequence(w, q, GEN_STOP, NULL);
+        return;
+    }
+    seq_append(q, r->token);
+    emit_token(w, q, r);
+    if (seq_n_output(q) >= (uint32_t)q->request.params.v[PARAM_MAX_NEW_TOKENS])
+        end_sequence(w, q, GEN_LENGTH, NULL);
+}
+
+static void sample_row(struct worker *w, struct sequence *q, const float *logits)
+{
+    const struct gen_request *r = &q->request;
+    struct sample_spec spec = {.params = &r->params,
+                               .seed = r->seed,
+                               .position = seq_n_output(q),
+                               .bias = r->bias,
+                               .n_bias = r->n_bias,
+                               .prompt = q->tokens,
+                               .n_prompt = r->n_prompt,
+                               .output = q->tokens + r->n_prompt,
+                               .n_output = seq_n_output(q),
+                               .n_top = r->want_logprobs ? r->n_top : 0};
+    struct sample_result result;
+    struct err e;
+    if (sampler_draw(w->sampler, logits, &spec, &result, &e) == ERR_OK)
+        accept_token(w, q, &result);
+    else
+        end_sequence(w, q, GEN_ERROR, &e);
+}
+
+/* A forward pass that failed takes the sequences of its batch with it, not the process: the next
+ * batch may be fine, and a device that is gone fails all of them with the same message. */
+static void fail_batch(struct worker *w, const struct err *error)
+{
+    log_event(LOG_ERROR, "run.forward_failed", "err=\"%s\"", error->msg);
+    while (sched_n_running(w->sched))
+        end_sequence(w, sched_running_at(w->sched, 0), GEN_ERROR, error);
+}
+
+static void publish_stats(struct worker *w)
+{
+    const struct sched_counters *c = sched_get_counters(w->sched);
+    const struct kv_pool *pool = sched_pool(w->sched);
+    struct worker_stats *s = &w->stats;
+    atomic_store_explicit(&s->running, sched_n_running(w->sched), memory_order_relaxed);
+    atomic_store_explicit(&s->waiting, sched_n_waiting(w->sched), memory_order_relaxed);
+    atomic_store_explicit(&s->kv_blocks_used, kv_pool_total(pool) - kv_pool_free_count(pool),
+                          memory_order_relaxed);
+    atomic_store_explicit(&s->preemptions, c->preemptions, memory_order_relaxed);
+    atomic_store_explicit(&s->query_tokens, c->query_tokens, memory_order_relaxed);
+    atomic_store_explicit(&s->cached_tokens, c->hit_tokens, memory_order_relaxed);
+}
+
+static void run_step(struct worker *w)
+{
+    struct sched_plan plan;
+    struct err e;
+    sched_plan(w->sched, clock_mono(w->config.clock), &plan);
+    if (plan.batch.n_tok == 0)
+        return;
+    if (model_forward(w->config.model, &plan.batch, w->logits, &e) != ERR_OK) {
+        fail_batch(w, &e);
+        return;
+    }
+    sched_computed(w->sched);
+    atomic_fetch_add_explicit(&w->stats.steps, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan.batch.n_tok - plan.n_decode,
+                              memory_order_relaxed);
+    size_t n_vocab = model_get_info(w->config.model)->n_vocab;
+    for (uint32_t i = 0; i < plan.batch.n_row; i++)
+        sample_row(w, plan.row_seq[i], w->logits + i * n_vocab);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    while (!w->stopping) {
+        obey_commands(w);
+        end_cancelled_and_late(w, clock_mono(w->config.clock));
+        if (!w->stopping)
+            run_step(w);
+        publish_stats(w);
+        flush_events(w);
+    }
+    if (!w->batch)
+        w->batch = event_channel_begin(w->events);
+    w->batch->is_last = true;
+    flush_events(w);
+    return NULL;
+}
+
+static int open_parts(struct worker *w, struct err *e)
+{
+    const struct gen_config *c = &w->config;
+    uint32_t n_vocab = model_get_info(c->model)->n_vocab;
+    struct sched_config sc = {.n_kv_blocks = c->n_kv_blocks,
+                              .max_batch_tokens = c->max_batch_tokens,
+                              .max_running = c->max_running,
+                              .prefill_chunk = c->prefill_chunk,
+                              .prefix_cache = c->prefix_cache,
+                              .salt = rng_entropy()};
+    int rc;
+    TRY(sched_open(&w->sched, &sc, e));
+    TRY(sampler_open(&w->sampler, n_vocab, e));
+    TRY(queue_open(&w->commands, COMMAND_ROOM, false, e));
+    w->logits = calloc((size_t)c->max_running * n_vocab, sizeof *w->logits);
+    w->end_ids = calloc(c->n_end + 1, sizeof *w->end_ids);
+    if (!w->logits || !w->end_ids)
+        TRY(err_set(e, ERR_NOMEM, "logits of %u rows", c->max_running));
+    for (uint32_t i = 0; i < c->n_end; i++)
+        w->end_ids[i] = c->end_ids[i];
+out:
+    return rc;
+}
+
+static void worker_free(struct worker *w)
+{
+    for (struct command *c; w->commands && (c = queue_try_take(w->commands));) {
+        seq_free(c->seq);
+        free(c);
+    }
+    queue_free(w->commands);
+    sched_close(w->sched);
+    sampler_close(w->sampler);
+    free(w->logits);
+    free(w->end_ids);
+    free(w);
+}
+
+int worker_start(struct worker **out, const struct gen_config *c, struct event_channel *events,
+                 struct err *e)
+{
+    *out = NULL;
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return err_set(e, ERR_NOMEM, "worker");
+    w->config = *c;
+    w->events = events;
+    int rc = open_parts(w, e);
+    if (rc == ERR_OK && pthread_create(&w->thread, NULL, worker_main, w) != 0)
+        rc = err_set(e, ERR_IO, "the engine thread could not be started: raise the thread limit");
+    if (rc != ERR_OK)
+        worker_free(w);
+    else
+        *out = w;
+    return rc;
+}
+
+static bool send_command(struct worker *w, struct command command)
+{
+    struct command *c = malloc(sizeof *c);
+    if (!c)
+        return false;
+    *c = command;
+    if (queue_try_put(w->commands, c))
+        return true;
+    free(c);
+    return false;
+}
+
+bool worker_submit(struct worker *w, struct sequence *q)
+{
+    return send_command(w, (struct command){.type = COMMAND_SUBMIT, .seq = q});
+}
+
+void worker_cancel(struct worker *w, uint64_t handle)
+{
+    (void)send_command(w, (struct command){.type = COMMAND_CANCEL, .handle = handle});
+}
+
+void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_chunk)
+{
+    atomic_store_explicit(&w->knob_max_running, max_running, memory_order_relaxed);
+    atomic_store_explicit(&w->knob_prefill_chunk, prefill_chunk, memory_order_relaxed);
+}
+
+void worker_stop(struct worker *w)
+{
+    while (!send_command(w, (struct command){.type = COMMAND_STOP}))
+        ;
+}
+
+void worker_join_and_free(struct worker *w)
+{
+    if (!w)
+        return;
+    pthread_join(w->thread, NULL);
+    worker_free(w);
+}
+
+const struct worker_stats *worker_get_stats(const struct worker *w)
+{
+    return &w->stats;
+}

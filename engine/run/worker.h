@@ -1,0 +1,31 @@
+/* engine/run/worker.h - the engine thread: owns scheduler, sampler and (while it runs) the model.
+ *
+ * Commands come in through one queue, events go out through the event channel; between steps it
+ * obeys commands, in a step it plans, computes, samples. Idle it sleeps: no spinning. */
+#ifndef ENGINE_RUN_WORKER_H
+#define ENGINE_RUN_WORKER_H
+
+#include "engine/run/events.h"
+#include "engine/sched/scheduler.h"
+
+struct worker;
+
+/* What others may read at any time. */
+struct worker_stats {
+    _Atomic uint32_t running, waiting;
+    _Atomic uint64_t kv_blocks_used, prompt_tokens, cached_tokens, query_tokens, generated_tokens;
+    _Atomic uint64_t preemptions, steps;
+};
+
+MUST_USE int worker_start(struct worker **out, const struct gen_config *c,
+                          struct event_channel *events, struct err *e);
+/* I/O thread; never blocks. False: the command queue is full. */
+bool worker_submit(struct worker *w, struct sequence *q);
+void worker_cancel(struct worker *w, uint64_t handle);
+void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_chunk);
+/* Ends everything with GEN_CANCELLED and then posts the last batch; drain until it, then join. */
+void worker_stop(struct worker *w);
+void worker_join_and_free(struct worker *w);
+const struct worker_stats *worker_get_stats(const struct worker *w);
+
+#endif

@@ -1,0 +1,181 @@
+/* Open hashing over a fixed array of entries (one per block of the pool at most). A sequence that
+ * holds a block holds all its parents too, so a block only the cache holds has no held child: the
+ * evictable entries are whole subtrees, taken from their leaves. Every use moves an entry to the
+ * young end of one list, a parent before its child, so the old end is a leaf or nearly one. */
+#include "engine/sched/prefix_cache.h"
+
+#include "common/hash.h"
+#include "engine/model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+    uint32_t parent, n_children, block;
+    uint32_t next_in_bucket; /* also links free entries */
+    uint32_t older, younger;
+    uint32_t bucket;
+    int32_t tokens[KV_BLOCK_TOKENS];
+};
+
+struct prefix_cache {
+    struct kv_pool *pool;
+    uint64_t salt;
+    uint32_t n_entries, n_buckets, first_free, oldest, youngest;
+    struct entry *entries;
+    uint32_t *buckets;
+};
+
+int prefix_cache_open(struct prefix_cache **out, struct kv_pool *pool, uint64_t salt, struct err *e)
+{
+    uint32_t n = kv_pool_total(pool), n_buckets = 1;
+    while (n_buckets < 2 * n)
+        n_buckets *= 2;
+    struct prefix_cache *c = calloc(1, sizeof *c);
+    *out = c;
+    if (c) {
+        *c = (struct prefix_cache){.pool = pool, .salt = salt, .n_entries = n};
+        c->n_buckets = n_buckets;
+        c->entries = calloc(n, sizeof *c->entries);
+        c->buckets = calloc(n_buckets, sizeof *c->buckets);
+    }
+    if (!c || !c->entries || !c->buckets) {
+        prefix_cache_close(c);
+        *out = NULL;
+        return err_set(e, ERR_NOMEM, "prefix cache of %u blocks", n);
+    }
+    memset(c->buckets, 0xFF, n_buckets * sizeof *c->buckets);
+    for (uint32_t i = 0; i < n; i++)
+        c->entries[i].next_in_bucket = i + 1 < n ? i + 1 : PREFIX_ROOT;
+    c->oldest = c->youngest = PREFIX_ROOT;
+    return ERR_OK;
+}
+
+void prefix_cache_close(struct prefix_cache *c)
+{
+    if (!c)
+        return;
+    if (c->entries && c->buckets)
+        for (uint32_t i = c->oldest; i != PREFIX_ROOT; i = c->entries[i].younger)
+            kv_pool_release(c->pool, c->entries[i].block);
+    free(c->entries);
+    free(c->buckets);
+    free(c);
+}
+
+static uint32_t bucket_of(const struct prefix_cache *c, uint32_t parent, const int32_t *tokens)
+{
+    uint64_t h = hash64(tokens, KV_BLOCK_TOKENS * sizeof *tokens, c->salt ^ parent);
+    return (uint32_t)h & (c->n_buckets - 1);
+}
+
+static void list_remove(struct prefix_cache *c, uint32_t i)
+{
+    struct entry *e = &c->entries[i];
+    *(e->older == PREFIX_ROOT ? &c->oldest : &c->entries[e->older].younger) = e->younger;
+    *(e->younger == PREFIX_ROOT ? &c->youngest : &c->entries[e->younger].older) = e->older;
+}
+
+static void list_append(struct prefix_cache *c, uint32_t i)
+{
+    struct entry *e = &c->entries[i];
+    e->older = c->youngest;
+    e->younger = PREFIX_ROOT;
+    *(c->youngest == PREFIX_ROOT ? &c->oldest : &c->entries[c->youngest].younger) = i;
+    c->youngest = i;
+}
+
+static uint32_t lookup(const struct prefix_cache *c, uint32_t bucket, uint32_t parent,
+                       const int32_t *tokens)
+{
+    for (uint32_t i = c->buckets[bucket]; i != PREFIX_ROOT; i = c->entries[i].next_in_bucket) {
+        const struct entry *e = &c->entries[i];
+        if (e->parent == parent && memcmp(e->tokens, tokens, sizeof e->tokens) == 0)
+            return i;
+    }
+    return PREFIX_NONE;
+}
+
+uint32_t prefix_cache_find(struct prefix_cache *c, uint32_t parent, const int32_t *tokens)
+{
+    uint32_t i = lookup(c, bucket_of(c, parent, tokens), parent, tokens);
+    if (i != PREFIX_NONE) {
+        list_remove(c, i);
+        list_append(c, i);
+    }
+    return i;
+}
+
+uint32_t prefix_cache_block(const struct prefix_cache *c, uint32_t entry)
+{
+    return c->entries[entry].block;
+}
+
+uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t *tokens,
+                          uint32_t block)
+{
+    uint32_t bucket = bucket_of(c, parent, tokens);
+    uint32_t i = lookup(c, bucket, parent, tokens);
+    if (i != PREFIX_NONE)
+        return i;
+    i = c->first_free;
+    if (i == PREFIX_ROOT)
+        return PREFIX_NONE;
+    struct entry *e = &c->entries[i];
+    c->first_free = e->next_in_bucket;
+    *e = (struct entry){
+        .parent = parent, .block = block, .bucket = bucket, .next_in_bucket = c->buckets[bucket]};
+    memcpy(e->tokens, tokens, sizeof e->tokens);
+    c->buckets[bucket] = i;
+    if (parent != PREFIX_ROOT)
+        c->entries[parent].n_children++;
+    list_append(c, i);
+    kv_pool_share(c->pool, block);
+    return i;
+}
+
+static bool is_evictable(const struct prefix_cache *c, uint32_t i)
+{
+    const struct entry *e = &c->entries[i];
+    return e->n_children == 0 && kv_pool_references(c->pool, e->block) == 1;
+}
+
+static void remove_entry(struct prefix_cache *c, uint32_t i)
+{
+    struct entry *e = &c->entries[i];
+    uint32_t *link = &c->buckets[e->bucket];
+    while (*link != i)
+        link = &c->entries[*link].next_in_bucket;
+    *link = e->next_in_bucket;
+    if (e->parent != PREFIX_ROOT)
+        c->entries[e->parent].n_children--;
+    list_remove(c, i);
+    kv_pool_release(c->pool, e->block);
+    e->next_in_bucket = c->first_free;
+    c->first_free = i;
+}
+
+bool prefix_cache_evict(struct prefix_cache *c)
+{
+    for (uint32_t i = c->oldest; i != PREFIX_ROOT; i = c->entries[i].younger) {
+        if (is_evictable(c, i)) {
+            remove_entry(c, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t prefix_cache_evictable(const struct prefix_cache *c)
+{
+    uint32_t n = 0;
+    for (uint32_t i = c->oldest; i != PREFIX_ROOT; i = c->entries[i].younger)
+        n += kv_pool_references(c->pool, c->entries[i].block) == 1;
+    return n;
+}
+
+void prefix_cache_clear(struct prefix_cache *c)
+{
+    while (prefix_cache_evict(c))
+        ;
+}

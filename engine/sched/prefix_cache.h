@@ -1,0 +1,34 @@
+/* engine/sched/prefix_cache.h - finished KV blocks by the tokens that lead to them.
+ *
+ * A tree over whole blocks: an entry is (parent entry, its 16 tokens) -> block. Looked up by a
+ * salted hash, then compared token by token, so a crafted prompt can at worst miss. The cache holds
+ * one reference to each of its blocks; what only the cache holds can be evicted, leaves first,
+ * least recently used first. Worker thread only. Design: radix attention,
+ * https://arxiv.org/abs/2312.07104, on pages as in https://arxiv.org/abs/2309.06180. */
+#ifndef ENGINE_SCHED_PREFIX_CACHE_H
+#define ENGINE_SCHED_PREFIX_CACHE_H
+
+#include "engine/sched/kv_pool.h"
+
+struct prefix_cache;
+
+#define PREFIX_ROOT UINT32_MAX /* parent of a first block */
+#define PREFIX_NONE (UINT32_MAX - 1)
+
+MUST_USE int prefix_cache_open(struct prefix_cache **out, struct kv_pool *pool, uint64_t salt,
+                               struct err *e);
+void prefix_cache_close(struct prefix_cache *c); /* releases its blocks */
+/* The entry for these KV_BLOCK_TOKENS tokens after `parent`, or PREFIX_NONE. Marks it used. */
+uint32_t prefix_cache_find(struct prefix_cache *c, uint32_t parent, const int32_t *tokens);
+uint32_t prefix_cache_block(const struct prefix_cache *c, uint32_t entry);
+/* Adds a computed block (takes a reference). An equal entry that exists already is returned
+ * instead. PREFIX_NONE when there is no room. `parent` must still be in the cache. */
+uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t *tokens,
+                          uint32_t block);
+/* Frees one block that nobody but the cache holds. False when there is none. */
+bool prefix_cache_evict(struct prefix_cache *c);
+/* How many blocks only the cache holds: what eviction could free. O(entries). */
+uint32_t prefix_cache_evictable(const struct prefix_cache *c);
+void prefix_cache_clear(struct prefix_cache *c); /* everything that can be evicted */
+
+#endif

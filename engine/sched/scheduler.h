@@ -1,0 +1,55 @@
+/* engine/sched/scheduler.h - decides what each step computes. No thread, no clock, no model.
+ *
+ * Continuous batching (Orca, OSDI 2022): sequences join and leave between steps. A step takes one
+ * token of every decoding sequence, then prompt chunks (Sarathi, https://arxiv.org/abs/2308.16369)
+ * of running and newly admitted ones, within a token budget. When blocks run out the youngest
+ * sequence of the lowest priority is preempted: its blocks go, its tokens stay, and it is computed
+ * again later with the same result. */
+#ifndef ENGINE_SCHED_SCHEDULER_H
+#define ENGINE_SCHED_SCHEDULER_H
+
+#include "engine/sched/kv_pool.h"
+#include "engine/sched/prefix_cache.h"
+#include "engine/sched/sequence.h"
+
+struct sched_config {
+    uint32_t n_kv_blocks, max_batch_tokens, max_running, prefill_chunk;
+    bool prefix_cache;
+    uint64_t salt;
+};
+
+/* One step. Arrays belong to the scheduler and hold until the next sched_plan. */
+struct sched_plan {
+    struct model_batch batch;
+    struct sequence *const *row_seq; /* [batch.n_row] whose next token row i gives */
+    uint32_t n_decode;               /* tokens that are decodes */
+};
+
+struct sched_counters {
+    uint64_t preemptions, query_tokens, hit_tokens, evictions;
+};
+
+struct scheduler;
+
+MUST_USE int sched_open(struct scheduler **out, const struct sched_config *c, struct err *e);
+void sched_close(struct scheduler *s); /* sequences stay the caller's */
+void sched_add(struct scheduler *s, struct sequence *q);
+/* Takes it out whatever its state and frees its blocks; state becomes SEQ_ENDED. */
+void sched_remove(struct scheduler *s, struct sequence *q);
+/* Plans a step; batch.n_tok is 0 when there is nothing to do. now only marks starts. */
+void sched_plan(struct scheduler *s, struct mono now, struct sched_plan *out);
+/* After the forward pass: KV of the planned tokens is written; full blocks enter the cache. */
+void sched_computed(struct scheduler *s);
+/* Appends a sampled token to a sequence of the plan. */
+void seq_append(struct sequence *q, int32_t token);
+
+void sched_set_knobs(struct scheduler *s, uint32_t max_running, uint32_t prefill_chunk);
+uint32_t sched_n_running(const struct scheduler *s);
+uint32_t sched_n_waiting(const struct scheduler *s);
+struct sequence *sched_running_at(const struct scheduler *s, uint32_t i);
+struct sequence *sched_first_waiting(const struct scheduler *s); /* follow ->next */
+const struct sched_counters *sched_get_counters(const struct scheduler *s);
+const struct kv_pool *sched_pool(const struct scheduler *s);
+void sched_flush_cache(struct scheduler *s);
+
+#endif

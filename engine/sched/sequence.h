@@ -1,0 +1,41 @@
+/* engine/sched/sequence.h - one request inside the scheduler: its tokens, its blocks, its progress.
+ *
+ * Allocated at submit, off the worker thread; between submit and its end only the worker touches
+ * it. No HTTP, no text, no thread here. */
+#ifndef ENGINE_SCHED_SEQUENCE_H
+#define ENGINE_SCHED_SEQUENCE_H
+
+#include "engine/generator.h"
+
+enum seq_state { SEQ_WAITING, SEQ_RUNNING, SEQ_ENDED };
+
+struct sequence {
+    struct gen_request request; /* borrowed parts live until GEN_END */
+    uint64_t handle;
+    enum seq_state state;
+    struct sequence *next; /* in the waiting list */
+
+    int32_t *tokens;                           /* [n_capacity] prompt, then output */
+    uint32_t n_tokens, n_capacity, n_computed; /* n_computed: positions whose KV is written */
+    uint32_t *blocks;                          /* [n_capacity / KV_BLOCK_TOKENS, rounded up] */
+    uint32_t n_blocks;
+    uint32_t cache_entry; /* prefix cache entry of the last block that is in it */
+    uint32_t n_in_cache;  /* blocks known to the prefix cache, from the first */
+    uint32_t n_cached;    /* prompt tokens found in the cache at first admission */
+    uint32_t n_preempted;
+
+    bool cancelled, started;
+    struct mono submitted, start, first_token, last_token;
+};
+
+static inline uint32_t seq_n_output(const struct sequence *s)
+{
+    return s->n_tokens - s->request.n_prompt;
+}
+
+/* ERR_NOMEM. Copies the prompt. */
+MUST_USE int seq_new(struct sequence **out, const struct gen_request *r, struct mono now,
+                     struct err *e);
+void seq_free(struct sequence *s);
+
+#endif
