@@ -1,0 +1,25 @@
+/* Every check this build knows; a new kind adds one line to each of the two lists. */
+#include "verifier/check.h"
+
+extern const struct check_ops CHECK_LENGTH, CHECK_FINISH_REASON, CHECK_REGEX, CHECK_CONTAINS,
+    CHECK_JSON, CHECK_EXACT, CHECK_NUMBER, CHECK_REPETITION;
+
+const struct check_ops *const CHECK_KINDS[] = {
+    &CHECK_LENGTH, &CHECK_FINISH_REASON, &CHECK_REGEX,  &CHECK_CONTAINS,
+    &CHECK_JSON,   &CHECK_EXACT,         &CHECK_NUMBER, &CHECK_REPETITION,
+};
+const size_t CHECK_KINDS_N = sizeof CHECK_KINDS / sizeof CHECK_KINDS[0];
+
+const struct check_ops *check_find(struct str kind)
+{
+    for (size_t i = 0; i < CHECK_KINDS_N; i++)
+        if (str_eq_c(kind, CHECK_KINDS[i]->kind))
+            return CHECK_KINDS[i];
+    return NULL;
+}
+
+void check_kinds_text(struct buf *out)
+{
+    for (size_t i = 0; i < CHECK_KINDS_N; i++)
+        buf_printf(out, "%s%s", i ? ", " : "", CHECK_KINDS[i]->kind);
+}

@@ -1,0 +1,210 @@
+/* Unicode text services over utf8proc (case, NFKC) and common/utf8 (decoding). No state. */
+#include "verifier/text/text.h"
+
+#include "common/buf.h"
+#include "common/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+bool text_next_char(struct str *rest, uint32_t *cp)
+{
+    if (rest->n == 0)
+        return false;
+    size_t n = utf8_decode(*rest, cp);
+    if (n == 0) {
+        *cp = 0xFFFD;
+        n = utf8_invalid_run(*rest);
+    }
+    *rest = str_slice(*rest, n ? n : 1, rest->n);
+    return true;
+}
+
+bool text_is_space(uint32_t cp)
+{
+    static const uint32_t wide[] = {0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000};
+    if (cp < 0x80)
+        return cp == ' ' || (cp >= 0x09 && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1F);
+    if (cp >= 0x2000 && cp <= 0x200A)
+        return true;
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+        if (cp == wide[i])
+            return true;
+    return false;
+}
+
+bool text_next_word(struct str *rest, struct str *word)
+{
+    struct str at = *rest, start = at;
+    uint32_t cp;
+    while (start = at, text_next_char(&at, &cp) && text_is_space(cp))
+        ;
+    if (start.n == 0) {
+        *rest = start;
+        return false;
+    }
+    struct str end = at;
+    while (end = at, text_next_char(&at, &cp) && !text_is_space(cp))
+        ;
+    *word = (struct str){start.p, start.n - end.n};
+    *rest = end;
+    return true;
+}
+
+uint64_t text_hash_lower(struct str word)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    uint32_t cp;
+    while (text_next_char(&word, &cp)) {
+        uint32_t low = cp < 0x80 ? (cp >= 'A' && cp <= 'Z' ? cp + 32 : cp)
+                                 : (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
+        h = (h ^ low) * 0x100000001b3u;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+size_t text_count_chars(struct str s)
+{
+    size_t n = 0;
+    for (uint32_t cp; text_next_char(&s, &cp);)
+        n++;
+    return n;
+}
+
+size_t text_count_words(struct str s)
+{
+    size_t n = 0;
+    for (struct str word; text_next_word(&s, &word);)
+        n++;
+    return n;
+}
+
+size_t text_count_lines(struct str s)
+{
+    size_t n = 0;
+    for (struct str line; str_split(&s, '\n', &line);)
+        n += text_trim(line).n > 0;
+    return n;
+}
+
+static bool is_stop(uint32_t cp)
+{
+    return cp == '.' || cp == '!' || cp == '?' || cp == 0x3002 || cp == 0xFF01 || cp == 0xFF1F;
+}
+
+static bool is_closer(uint32_t cp)
+{
+    return cp == '"' || cp == '\'' || cp == ')' || cp == '*' || cp == 0x201D || cp == 0x2019;
+}
+
+size_t text_count_sentences(struct str s)
+{
+    size_t n = 0;
+    bool after_stop = false, is_open = false; /* is_open: words since the last end */
+    for (uint32_t cp; text_next_char(&s, &cp);) {
+        bool ends = after_stop && is_open && text_is_space(cp);
+        n += ends;
+        if (ends)
+            is_open = false;
+        after_stop = is_stop(cp) || (after_stop && is_closer(cp));
+        is_open = is_open || !(text_is_space(cp) || is_stop(cp) || is_closer(cp));
+    }
+    return n + is_open; /* a last one without its full stop counts too */
+}
+
+struct str text_trim(struct str s)
+{
+    uint32_t cp;
+    for (struct str at = s; text_next_char(&at, &cp) && text_is_space(cp);)
+        s = at;
+    size_t keep = 0;
+    for (struct str at = s; text_next_char(&at, &cp);)
+        if (!text_is_space(cp))
+            keep = s.n - at.n;
+    return str_slice(s, 0, keep);
+}
+
+/* Marks a model likes to put around a short answer. */
+static bool is_end_mark(uint32_t cp)
+{
+    static const uint32_t wide[] = {0x2018, 0x2019, 0x201C, 0x201D, 0xAB, 0xBB, 0x3002, 0xFF0E};
+    if (cp < 0x80)
+        return cp != 0 && strchr("\"'`*_.,:;!?()[]{}<>", (int)cp) != NULL;
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+        if (cp == wide[i])
+            return true;
+    return false;
+}
+
+static struct str plain_ends(struct str s)
+{
+    uint32_t cp;
+    for (struct str at = s; text_next_char(&at, &cp) && (text_is_space(cp) || is_end_mark(cp));)
+        s = at;
+    size_t keep = 0;
+    for (struct str at = s; text_next_char(&at, &cp);)
+        if (!text_is_space(cp) && !is_end_mark(cp))
+            keep = s.n - at.n;
+    return str_slice(s, 0, keep);
+}
+
+static struct str one_space(struct str s, struct arena *a)
+{
+    char *to = arena_alloc(a, s.n + 1);
+    if (!to)
+        return (struct str){0};
+    size_t n = 0;
+    for (struct str word; text_next_word(&s, &word);) {
+        if (n)
+            to[n++] = ' ';
+        memcpy(to + n, word.p, word.n);
+        n += word.n;
+    }
+    return (struct str){to, n};
+}
+
+static struct str valid_utf8(struct str s, struct arena *a)
+{
+    if (utf8_is_valid(s))
+        return s;
+    char *to = arena_alloc(a, s.n * 3 + 1); /* one bad byte becomes three of U+FFFD */
+    if (!to)
+        return (struct str){0};
+    size_t n = 0;
+    for (uint32_t cp; text_next_char(&s, &cp);)
+        n += utf8_encode(cp, to + n);
+    return (struct str){to, n};
+}
+
+static struct str map_unicode(struct str s, unsigned forms, struct arena *a)
+{
+    s = valid_utf8(s, a);
+    if (!s.p || s.n == 0)
+        return s;
+    int options = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    options |= forms & TEXT_FOLD_CASE ? UTF8PROC_CASEFOLD : 0;
+    options |= forms & TEXT_COMPATIBLE ? UTF8PROC_COMPAT : 0;
+    utf8proc_uint8_t *mapped = NULL;
+    utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)s.p, (utf8proc_ssize_t)s.n, &mapped,
+                                      (utf8proc_option_t)options);
+    struct str out = {0};
+    if (n >= 0)
+        out = arena_str(a, (struct str){(const char *)mapped, (size_t)n});
+    free(mapped);
+    return out;
+}
+
+struct str text_form(struct str s, unsigned forms, struct arena *a)
+{
+    if (!s.p)
+        s = STR("");
+    if (forms & (TEXT_FOLD_CASE | TEXT_COMPATIBLE))
+        s = map_unicode(s, forms, a);
+    if (s.p && forms & TEXT_PLAIN_ENDS)
+        s = plain_ends(s);
+    if (s.p && forms & TEXT_ONE_SPACE)
+        s = one_space(s, a);
+    return s;
+}
