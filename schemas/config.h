@@ -53,7 +53,7 @@ struct policy_config { /* CONTROL.md; keys a policy does not use are ignored by 
     int64_t controls_per_block, pair_deadline_ms, max_units, max_minutes;
     int64_t min_minutes; /* one traffic cycle: no promotion before */
     double now_share;    /* of the challenger after --now */
-    double target;    /* reward under which the policy proposes; 0 = never */
+    double target;       /* reward under which the policy proposes; 0 = never */
     int64_t calibration_units;
     double drift_threshold;
     double temperature_step, temperature_min, max_new_tokens_factor;

@@ -1,9 +1,9 @@
 /* controller/policies/threshold.c - what the field writes by hand, kept as the plain option.
  *
  * When the mean of the last `window` rewards is under `bound`, step temperature down (else fewer
- * new tokens) and apply at once, then wait `cooldown_units` rows. No control group, so traffic that
- * changes is taken for parameters that are bad: 51% false alarms on a plain peeking test is the
- * baseline the canary law is measured against. Rows count in order of arrival. Pure. */
+ * new tokens) and apply at once, then wait `cooldown_units` rows. There is no control group, so a
+ * change of traffic looks like bad parameters: the baseline the canary law is measured against.
+ * Rows count in order of arrival. Pure. */
 #include "controller/policies/arms.h"
 #include "controller/policies/policies.h"
 
