@@ -33,7 +33,7 @@ static void err_format(struct err *e, enum err_code code, const char *fmt, va_li
     vsnprintf(e->msg, sizeof e->msg, fmt, args);
 }
 
-int err_set(struct err *e, enum err_code code, const char *fmt, ...)
+int err_write(struct err *e, enum err_code code, const char *fmt, ...)
 {
     if (e) {
         va_list args;
@@ -44,7 +44,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
     return code;
 }
 
-int err_set_sys(struct err *e, enum err_code code, int sys_errno, const char *fmt, ...)
+int err_write_sys(struct err *e, enum err_code code, int sys_errno, const char *fmt, ...)
 {
     if (e) {
         va_list args;

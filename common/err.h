@@ -44,12 +44,20 @@ struct err_info {
 /* Never NULL; unknown codes read as ERR_BUG. */
 const struct err_info *err_info(int code);
 
-/* Sets code and message; returns the code so that callers can `return err_set(...)`. */
-int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-/* As err_set, keeps errno and appends its text. */
-int err_set_sys(struct err *e, enum err_code code, int sys_errno, const char *fmt, ...)
+/* err_set(e, code, fmt, ...): sets code and message, gives the code, so that callers can
+ * `return err_set(...)`. err_set_sys(e, code, errno, fmt, ...) keeps errno and appends its text.
+ * Macros only so that the compiler sees which code comes back (and that it is not ERR_OK). */
+#define err_set(e, code, ...) err_known(err_write((e), (code), __VA_ARGS__), (code))
+#define err_set_sys(e, code, sys, ...)                                                             \
+    err_known(err_write_sys((e), (code), (sys), __VA_ARGS__), (code))
+int err_write(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+int err_write_sys(struct err *e, enum err_code code, int sys_errno, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
+static inline int err_known(int written, enum err_code code)
+{
+    (void)written;
+    return code;
+}
 
 /* Puts "context: " before the message, keeps the code, returns it. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
