@@ -211,6 +211,8 @@ static void put_reference(struct buf *out, const struct cfg_table *t, unsigned d
         buf_init(&line, 4 * KiB);
         describe_option(o, &line);
         buf_put_char(&line, '\0');
+        if (depth == 0 && i > 0)
+            buf_put_char(out, '\n');
         if (!line.failed)
             put_comment(out, line.p, depth);
         buf_free(&line);

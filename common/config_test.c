@@ -209,7 +209,7 @@ static void test_mistakes(void **state)
         {"checks: {}\n", ":1: checks", "must be a list"},
         {"checks:\n- weight: 1\n", ":2: checks[0].id", "missing"},
         {"checks:\n- id: a\n- id: b\n  gate: yes\n", ":4: checks[1].gate", "true or false"},
-        {"checks:\n- id: abcdefghi\n", ":2: checks[0].id", "at most 8 bytes"},
+        {"checks:\n- id: abcdefghi\n", ":2: checks[0].id", "at most 8 are allowed"},
         {"checks: [{id: a},{id: a},{id: a},{id: a}]\n", ":1: checks", "at most 3"},
         {"alpha: 0.1\nalpha: 0.2\n", ":2:", "duplicate key"},
         {"alpha: nan\n", ":1: alpha", "a number"},

@@ -54,6 +54,8 @@ const char *cfg_describe(const struct cfg_option *o, char *out, size_t cap)
         snprintf(out, cap, "an integer from %.0f to %.0f", o->min, o->max);
     else if (o->type == CFG_REAL)
         snprintf(out, cap, "a number from %g to %g", o->min, o->max);
+    else if (o->type == CFG_TEXT && o->max <= 0)
+        snprintf(out, cap, "text");
     else if (o->type == CFG_TEXT)
         snprintf(out, cap, "text of at most %zu bytes", longest_text(o));
     else
@@ -70,6 +72,9 @@ static int refuse_value(const struct cfg_option *o, const struct cfg_node *n,
         [CFG_NODE_SCALAR] = "", [CFG_NODE_MAP] = "a mapping", [CFG_NODE_LIST] = "a list"};
     if (n->type != CFG_NODE_SCALAR)
         return cfg_refuse(at, e, "must be %s, got %s", want, containers[n->type]);
+    if (o->type == CFG_TEXT && n->text.n > longest_text(o))
+        return cfg_refuse(at, e, "text of %zu bytes; at most %zu are allowed", n->text.n,
+                          longest_text(o));
     int shown = n->text.n > SHOWN_MAX ? SHOWN_MAX : (int)n->text.n;
     return cfg_refuse(at, e, "must be %s, got \"%.*s\"", want, shown, n->text.p);
 }
@@ -129,24 +134,32 @@ static int copy_item(struct cfg_text_list *list, struct str s, struct arena *a, 
     return ERR_OK;
 }
 
+static int split_text(struct cfg_text_list *list, struct str text, struct arena *a, struct err *e)
+{
+    struct str rest = text, piece;
+    int rc = ERR_OK;
+    while (text.n > 0 && rc == ERR_OK && list->n < LIST_MAX && str_split(&rest, ',', &piece))
+        rc = copy_item(list, str_trim(piece), a, e);
+    return rc;
+}
+
 /* A list, or one text with commas (defaults, --set). */
 static int read_text_list(const struct cfg_option *o, const struct cfg_node *n,
                           const struct cfg_place *at, struct arena *a, void *field, struct err *e)
 {
     struct cfg_text_list list = {.item = arena_array(a, LIST_MAX, sizeof *list.item)};
     int rc = list.item ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory for the configuration");
-    if (rc == ERR_OK && n->type == CFG_NODE_SCALAR) {
-        struct str rest = n->text, piece;
-        while (n->text.n > 0 && rc == ERR_OK && list.n < LIST_MAX && str_split(&rest, ',', &piece))
-            rc = copy_item(&list, str_trim(piece), a, e);
-    } else if (rc == ERR_OK && n->type == CFG_NODE_LIST && n->n_child <= LIST_MAX) {
-        for (const struct cfg_node *c = n->child; c && rc == ERR_OK; c = c->next)
-            rc = c->type == CFG_NODE_SCALAR ? copy_item(&list, c->text, a, e)
-                                            : refuse_value(o, n, at, e);
-    } else if (rc == ERR_OK) {
-        rc = n->n_child > LIST_MAX ? cfg_refuse(at, e, "at most %d items are allowed", LIST_MAX)
-                                   : refuse_value(o, n, at, e);
-    }
+    if (rc != ERR_OK)
+        return rc;
+    if (n->n_child > LIST_MAX)
+        return cfg_refuse(at, e, "at most %d items are allowed", LIST_MAX);
+    if (n->type == CFG_NODE_MAP)
+        return refuse_value(o, n, at, e);
+    if (n->type == CFG_NODE_SCALAR)
+        rc = split_text(&list, n->text, a, e);
+    for (const struct cfg_node *c = n->child; c && rc == ERR_OK; c = c->next)
+        rc = c->type == CFG_NODE_SCALAR ? copy_item(&list, c->text, a, e)
+                                        : refuse_value(o, n, at, e);
     *(struct cfg_text_list *)field = list;
     return rc;
 }
