@@ -19,6 +19,7 @@
 #include <jansson.h>
 
 enum { POLICY_ID_BYTES = 64, POLICY_HASH_BYTES = 65, POLICY_REASON_BYTES = 320 };
+enum { POLICY_STRATA_MAX = 8, POLICY_STRATUM_BYTES = 32 };
 enum { POLICY_ACTIONS_MAX = 32, POLICY_TESTS_MAX = 12 };
 
 /* A revision as a law sees it: every knob resolved (params_resolve with an empty client). */
@@ -124,6 +125,12 @@ struct policy_test_view {
     double log_e, log_threshold;
 };
 
+struct policy_drift_view {
+    char stratum[POLICY_STRATUM_BYTES];
+    bool is_frozen, is_alarmed; /* m0 is known; the alarm is on */
+    double m0, log_m, log_threshold;
+};
+
 /* What dashboards and metrics show. */
 struct policy_view {
     const char *phase; /* "stable" "proposed" "canary" "safe" */
@@ -133,6 +140,8 @@ struct policy_view {
     struct policy_action numbers; /* n, means, effect, ranges of the running canary */
     struct policy_test_view test[POLICY_TESTS_MAX];
     uint32_t n_test;
+    struct policy_drift_view drift[POLICY_STRATA_MAX];
+    uint32_t n_drift;
     double champion_mean; /* since it became champion */
     uint64_t champion_units;
     uint64_t n_held, n_late, n_duplicate, n_missing;

@@ -3,6 +3,8 @@
  * Invariant: what passes the check cannot make a test invalid or divide by zero. Pure. */
 #include "controller/policy_settings.h"
 
+#include "controller/policies/state_codec.h"
+
 #include <math.h>
 
 #define US_PER_MS     1000u
@@ -33,6 +35,59 @@ struct policy_settings policy_settings_default(void)
         .tokens_min = 16,
         .window = 100,
     };
+}
+
+_Static_assert(sizeof(enum policy_kind) == sizeof(uint32_t), "stored as uint32_t");
+#define F64(m)  STATE_NUMBER(struct policy_settings, m, STATE_F64)
+#define U64(m)  STATE_NUMBER(struct policy_settings, m, STATE_U64)
+#define U32(m)  STATE_NUMBER(struct policy_settings, m, STATE_U32)
+#define FLAG(m) STATE_NUMBER(struct policy_settings, m, STATE_BOOL)
+
+static const struct state_field FIELDS[] = {
+    U32(kind),
+    F64(alpha),
+    F64(epsilon),
+    F64(guardrail_epsilon),
+    F64(promote_alpha),
+    U64(min_units),
+    U32(k_max),
+    U64(pair_deadline_us),
+    FLAG(needs_set_b),
+    STATE_NUMBERS(struct policy_settings, ramp, STATE_F64, POLICY_RAMP_MAX),
+    U32(n_ramp),
+    U64(ramp_units),
+    F64(now_share),
+    U64(min_us),
+    U64(max_us),
+    U64(max_units),
+    F64(target),
+    U64(calibration_units),
+    F64(drift_threshold),
+    FLAG(proposes),
+    F64(temperature_step),
+    F64(temperature_min),
+    F64(tokens_factor),
+    F64(tokens_min),
+    U64(cooldown_units),
+    U32(window),
+    F64(bound),
+    STATE_END,
+};
+
+json_t *policy_settings_encode(const struct policy_settings *s)
+{
+    return state_encode(FIELDS, s);
+}
+
+int policy_settings_decode(const json_t *v, struct policy_settings *out, struct err *e)
+{
+    struct policy_settings s = {0};
+    int rc = state_decode(FIELDS, v, &s, e);
+    if (rc == ERR_OK)
+        rc = policy_settings_check(&s, e);
+    if (rc == ERR_OK)
+        *out = s;
+    return rc;
 }
 
 struct range {

@@ -7,6 +7,8 @@
 
 #include "schemas/config.h"
 
+#include <jansson.h>
+
 enum { POLICY_RAMP_MAX = 8, POLICY_MIN_UNITS = 20, POLICY_WINDOW_MAX = 512 };
 
 enum policy_kind { POLICY_HOLD, POLICY_THRESHOLD, POLICY_CANARY, POLICY_KIND_COUNT };
@@ -50,6 +52,10 @@ struct policy_settings policy_settings_default(void);
 /* From the configuration file; ERR_INVALID names key, value and range. */
 MUST_USE int policy_settings_from_config(const struct policy_config *c, struct policy_settings *out,
                                          struct err *e);
+
+/* Exact JSON text, to be stored with every change of them so that replay uses what was in force. */
+json_t *policy_settings_encode(const struct policy_settings *s);
+MUST_USE int policy_settings_decode(const json_t *v, struct policy_settings *out, struct err *e);
 
 /* ERR_INVALID when a number is outside what the law allows. */
 MUST_USE int policy_settings_check(const struct policy_settings *s, struct err *e);

@@ -18,6 +18,7 @@ struct canary {
     struct trial trial; /* of the running canary, or of the last one */
     struct watch watch;
     uint64_t stratum_tag[BLOCKS_STRATA];
+    char stratum_name[BLOCKS_STRATA][POLICY_STRATUM_BYTES]; /* for people; may be cut */
     uint32_t n_strata;
 };
 
@@ -27,6 +28,7 @@ static const struct state_field FIELDS[] = {
     STATE_SUB(struct canary, trial, TRIAL_FIELDS),
     STATE_SUB(struct canary, watch, WATCH_FIELDS),
     STATE_NUMBERS(struct canary, stratum_tag, STATE_U64, BLOCKS_STRATA),
+    STATE_TEXTS(struct canary, stratum_name, BLOCKS_STRATA),
     STATE_NUMBER(struct canary, n_strata, STATE_U32),
     STATE_END,
 };
@@ -41,6 +43,9 @@ static uint32_t stratum_index(struct canary *c, struct str name)
     if (c->n_strata == BLOCKS_STRATA)
         return BLOCKS_STRATA - 1;
     c->stratum_tag[c->n_strata] = tag;
+    char *out = c->stratum_name[c->n_strata];
+    for (size_t i = 0; i < name.n && i + 1 < POLICY_STRATUM_BYTES; i++)
+        out[i] = name.p[i] >= ' ' && name.p[i] <= '~' ? name.p[i] : '?';
     return c->n_strata++;
 }
 
@@ -363,6 +368,22 @@ static uint64_t wake_us(const struct policy_settings *s, const void *state)
     return held && held < end ? held : end;
 }
 
+static void view_drift(const struct policy_settings *s, const struct canary *c,
+                       struct policy_view *out)
+{
+    out->n_drift = c->n_strata;
+    for (uint32_t i = 0; i < c->n_strata; i++) {
+        const struct watch_stratum *ws = &c->watch.stratum[i];
+        struct policy_drift_view *d = &out->drift[i];
+        memcpy(d->stratum, c->stratum_name[i], sizeof d->stratum);
+        d->is_frozen = ws->is_frozen;
+        d->is_alarmed = ws->is_alarmed;
+        d->m0 = ws->detector.m0;
+        d->log_m = log(edetector_value(&ws->detector));
+        d->log_threshold = log(watch_threshold(s, c->n_strata));
+    }
+}
+
 static void view(const struct policy_settings *s, const void *state, struct policy_view *out)
 {
     const struct canary *c = state;
@@ -373,6 +394,7 @@ static void view(const struct policy_settings *s, const void *state, struct poli
     out->n_late = c->queue.n_late;
     out->n_duplicate = c->queue.n_duplicate;
     out->n_missing = c->queue.n_missing;
+    view_drift(s, c, out);
     if (c->arms.phase != PHASE_CANARY)
         return;
     trial_fill(&c->trial, &out->numbers);

@@ -156,6 +156,25 @@ static void test_settings_are_checked(void **state)
     assert_int_equal(policy_settings_check(&s, &e), ERR_INVALID);
 }
 
+static void test_settings_text_is_exact(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct policy_settings s = policy_settings_default();
+    struct policy_settings back = {0};
+    s.alpha = 0.1 / 3.0;
+    s.proposes = true;
+    json_t *v = policy_settings_encode(&s);
+    assert_ok(policy_settings_decode(v, &back, &e), &e);
+    assert_true(back.alpha == s.alpha && back.proposes && back.n_ramp == s.n_ramp);
+    json_t *again = policy_settings_encode(&back);
+    assert_true(json_equal(v, again));
+    json_object_set_new(v, "proposes", json_string("2"));
+    assert_int_equal(policy_settings_decode(v, &back, &e), ERR_CORRUPT);
+    json_decref(v);
+    json_decref(again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_hold_never_acts),
         cmocka_unit_test(test_states_do_not_mix),
         cmocka_unit_test(test_registry),
+        cmocka_unit_test(test_settings_text_is_exact),
         cmocka_unit_test(test_settings_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t NUMBER_SIZE[] = {
-    [STATE_F64] = sizeof(double), [STATE_U64] = sizeof(uint64_t), [STATE_U32] = sizeof(uint32_t)};
+static const size_t NUMBER_SIZE[] = {[STATE_F64] = sizeof(double),
+                                     [STATE_U64] = sizeof(uint64_t),
+                                     [STATE_U32] = sizeof(uint32_t),
+                                     [STATE_BOOL] = sizeof(bool)};
 
 static size_t element_size(const struct state_field *f)
 {
@@ -29,6 +31,35 @@ static size_t elements_used(const struct state_field *f, const char *base)
     return n < f->count ? n : f->count;
 }
 
+static uint64_t load_unsigned(enum state_type type, const char *at)
+{
+    uint64_t wide;
+    uint32_t narrow;
+    bool flag;
+    if (type == STATE_U64) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    if (type == STATE_U32) {
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&flag, at, sizeof flag);
+    return flag;
+}
+
+static void store_unsigned(enum state_type type, char *at, uint64_t value)
+{
+    uint32_t narrow = (uint32_t)value;
+    bool flag = value != 0;
+    if (type == STATE_U64)
+        memcpy(at, &value, sizeof value);
+    else if (type == STATE_U32)
+        memcpy(at, &narrow, sizeof narrow);
+    else
+        memcpy(at, &flag, sizeof flag);
+}
+
 static json_t *encode_one(const struct state_field *f, const char *at)
 {
     char text[40];
@@ -40,17 +71,9 @@ static json_t *encode_one(const struct state_field *f, const char *at)
         double d;
         memcpy(&d, at, sizeof d);
         snprintf(text, sizeof text, "%a", d);
-        return json_string(text);
-    }
-    uint64_t u = 0;
-    uint32_t u32;
-    if (f->type == STATE_U64) {
-        memcpy(&u, at, sizeof u);
     } else {
-        memcpy(&u32, at, sizeof u32);
-        u = u32;
+        snprintf(text, sizeof text, "%" PRIx64, load_unsigned(f->type, at));
     }
-    snprintf(text, sizeof text, "%" PRIx64, u);
     return json_string(text);
 }
 
@@ -97,18 +120,14 @@ static int decode_f64(const struct state_field *f, const char *text, char *at, s
 
 static int decode_unsigned(const struct state_field *f, const char *text, char *at, struct err *e)
 {
+    static const uint64_t MOST[] = {
+        [STATE_U64] = UINT64_MAX, [STATE_U32] = UINT32_MAX, [STATE_BOOL] = 1};
     char *end;
     errno = 0;
     unsigned long long u = strtoull(text, &end, 16);
-    uint64_t most = f->type == STATE_U32 ? UINT32_MAX : UINT64_MAX;
-    if (end == text || *end || errno || u > most || *text == '-')
+    if (end == text || *end || errno || u > MOST[f->type] || *text == '-')
         return bad(f, "a hexadecimal integer in range", e);
-    uint64_t wide = u;
-    uint32_t narrow = (uint32_t)u;
-    if (f->type == STATE_U64)
-        memcpy(at, &wide, sizeof wide);
-    else
-        memcpy(at, &narrow, sizeof narrow);
+    store_unsigned(f->type, at, u);
     return ERR_OK;
 }
 

@@ -1,8 +1,9 @@
 /* controller/policies/state_codec.h - exact JSON text of a plain struct, driven by a table.
  *
  * Numbers are texts ("0x1.8p+1", hexadecimal integers), so that encode(decode(x)) is x to the last
- * bit on every machine. State structs hold only double, uint64_t, uint32_t, char[] and structs of
- * those. Arrays with a counter write only the part in use; the counter is listed before them. */
+ * bit on every machine. State structs hold only double, uint64_t, uint32_t, bool, char[] and
+ * structs of those. Arrays with a counter write only the part in use; the counter is listed before
+ * them. */
 #ifndef CONTROLLER_POLICIES_STATE_CODEC_H
 #define CONTROLLER_POLICIES_STATE_CODEC_H
 
@@ -11,7 +12,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-enum state_type { STATE_F64, STATE_U64, STATE_U32, STATE_TEXT, STATE_STRUCT };
+enum state_type { STATE_F64, STATE_U64, STATE_U32, STATE_BOOL, STATE_TEXT, STATE_STRUCT };
 
 #define STATE_NO_COUNTER ((size_t)-1)
 
@@ -36,6 +37,10 @@ struct state_field {
 #define STATE_CHARS(T, m)                                                                          \
     {                                                                                              \
 #m, STATE_TEXT, offsetof(T, m), sizeof(((T *)0)->m), 1, STATE_NO_COUNTER, NULL             \
+    }
+#define STATE_TEXTS(T, m, n)                                                                       \
+    {                                                                                              \
+#m, STATE_TEXT, offsetof(T, m), sizeof(((T *)0)->m[0]), n, STATE_NO_COUNTER, NULL          \
     }
 #define STATE_SUB(T, m, fields)                                                                    \
     {                                                                                              \

@@ -44,6 +44,11 @@ static void calibrate(struct watch_stratum *ws, const struct policy_settings *s,
     ws->is_frozen = 1;
 }
 
+double watch_threshold(const struct policy_settings *s, uint32_t n_strata)
+{
+    return s->drift_threshold * (n_strata ? n_strata : 1);
+}
+
 bool watch_add(struct watch *w, const struct policy_settings *s, const struct unit_row *row,
                uint32_t n_strata, struct drift_alarm *alarm)
 {
@@ -61,7 +66,7 @@ bool watch_add(struct watch *w, const struct policy_settings *s, const struct un
         return false;
     }
     double value = edetector_update(&ws->detector, row->reward);
-    double threshold = s->drift_threshold * (n_strata ? n_strata : 1);
+    double threshold = watch_threshold(s, n_strata);
     if (value < threshold)
         return false;
     *alarm =

@@ -43,6 +43,8 @@ bool watch_add(struct watch *w, const struct policy_settings *s, const struct un
 /* The one-sided 95% confidence sequence of the champion's mean lies below the target. */
 bool watch_is_below_target(const struct watch *w, const struct policy_settings *s);
 
+double watch_threshold(const struct policy_settings *s, uint32_t n_strata);
+
 void watch_fill(const struct watch *w, struct policy_action *act);
 
 #endif
