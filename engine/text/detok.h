@@ -21,8 +21,8 @@ struct detok {
     bool stopped;         /* a stop string was met; later pushes do nothing */
 };
 
-void detok_init(struct detok *d, const struct tokenizer *t, const struct str *stop,
-                uint32_t n_stop, size_t max_bytes);
+void detok_init(struct detok *d, const struct tokenizer *t, const struct str *stop, uint32_t n_stop,
+                size_t max_bytes);
 void detok_fini(struct detok *d);
 /* Adds a token. *piece = newly safe text (may be empty), borrowed until the next call. */
 void detok_push(struct detok *d, int32_t id, struct str *piece);

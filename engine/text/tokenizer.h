@@ -20,13 +20,18 @@ struct tokenizer_info {
     uint32_t n_vocab;
     int32_t bos, eos, unk, pad; /* -1 when the file has none */
     bool add_bos;
+    uint32_t n_missing_bytes; /* of 256: byte values no token stands for, see tokenizer_encode */
 };
 const struct tokenizer_info *tokenizer_get_info(const struct tokenizer *t);
 
 /* Growable id list in an arena is avoided on purpose: ids go to a caller's array.
  * Special tokens in the text ("<|im_end|>") become their ids only when parse_special; user text is
- * encoded with it off, so that a user cannot forge a turn. Writes at most cap ids and sets *n to the
- * number needed; ERR_NOMEM when *n > cap. Time is O(n log n) in the text, whatever the text. */
+ * encoded with it off, so that a user cannot forge a turn. Writes at most cap ids and sets *n to
+ * the number needed; ERR_NOMEM when *n > cap. Time is O(n log n) in the text, whatever the text.
+ * Decoding gives the text back byte for byte, invalid UTF-8 too, but for bytes that no token of the
+ * vocabulary stands for (SmolLM2 lacks 21: six control characters and lead bytes of unassigned or
+ * invalid code points): they are left out, as Hugging Face tokenizers do. A run of invalid UTF-8 is
+ * a word of its own. User-defined tokens are found in the text with parse_special or without. */
 MUST_USE int tokenizer_encode(const struct tokenizer *t, struct str text, bool parse_special,
                               int32_t *ids, size_t cap, size_t *n, struct err *e);
 
