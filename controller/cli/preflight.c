@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -93,5 +94,22 @@ int preflight_model(struct cli *c, struct err *e)
     if (path.p == NULL || access(path.p, R_OK) != 0)
         return err_set_sys(e, ERR_NOT_FOUND, errno, "cannot read the model file " STR_FMT,
                            STR_ARG(model));
+    return ERR_OK;
+}
+
+int preflight_free_port(char out[16], struct err *e)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, n) == 0 &&
+              getsockname(fd, (struct sockaddr *)&address, &n) == 0;
+    int failed = errno;
+
+    if (fd >= 0)
+        close(fd);
+    if (!ok)
+        return err_set_sys(e, ERR_IO, failed, "no free port on 127.0.0.1");
+    snprintf(out, 16, "%u", ntohs(address.sin_port));
     return ERR_OK;
 }

@@ -10,5 +10,7 @@ MUST_USE int preflight_state(struct cli *c, int *lock_fd, struct err *e);
 /* ERR_CONFLICT names the port that another program listens on, and the key that changes it. */
 MUST_USE int preflight_ports(struct cli *c, bool engine, bool loop, struct err *e);
 MUST_USE int preflight_model(struct cli *c, struct err *e);
+/* A port on loopback that nothing listens on at this moment, as text. */
+MUST_USE int preflight_free_port(char out[16], struct err *e);
 
 #endif
