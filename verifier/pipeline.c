@@ -1,0 +1,260 @@
+/* Threads around judge_frame. Each socket is opened, used and closed by one thread after start; a
+ * frame belongs to one thread at a time and moves with its queue. */
+#include "verifier/pipeline.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/queue.h"
+#include "verifier/pipeline_metrics.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    HELD_MAX_BYTES = 256 * 1024 * 1024,
+    FRAME_ARENA_BYTES = 256 * 1024 * 1024, /* scratch of one output: 20 times its text */
+    RECEIVE_WAIT_MS = 50,
+    NAP_MS = 5,
+};
+#define FRAME_MAX_BYTES (16 * MiB)
+
+struct frame {
+    struct buf bytes;
+    struct mono received;
+};
+
+struct pipeline {
+    struct pipeline_config c;
+    struct pipeline_metrics m;
+    struct queue *work, *done; /* of struct frame */
+    struct bus_socket *outputs, *scores;
+    pthread_t intake, emit, worker[PIPELINE_MAX_WORKERS];
+    uint32_t n_worker;
+    bool has_intake, has_emit;
+    atomic_bool is_stopping;
+    _Atomic size_t held_bytes;
+    _Atomic uint64_t give_up_us; /* after it, unsent scores are dropped; 0 = never */
+};
+
+static void nap(void)
+{
+    struct timespec t = {.tv_nsec = NAP_MS * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static void frame_free(struct pipeline *p, struct frame *f)
+{
+    if (!f)
+        return;
+    atomic_fetch_sub(&p->held_bytes, f->bytes.cap);
+    buf_free(&f->bytes);
+    free(f);
+}
+
+/* Takes the bytes over; NULL when memory is out. */
+static struct frame *frame_new(struct pipeline *p, struct buf *bytes)
+{
+    struct frame *f = malloc(sizeof *f);
+    if (!f)
+        return NULL;
+    *f = (struct frame){.bytes = *bytes, .received = clock_mono(&CLOCK_REAL)};
+    atomic_fetch_add(&p->held_bytes, f->bytes.cap);
+    buf_init(bytes, FRAME_MAX_BYTES);
+    return f;
+}
+
+static void *run_intake(void *arg)
+{
+    struct pipeline *p = arg;
+    struct buf bytes;
+    buf_init(&bytes, FRAME_MAX_BYTES);
+    while (!atomic_load(&p->is_stopping)) {
+        struct err e = {0};
+        if (atomic_load(&p->held_bytes) > HELD_MAX_BYTES) {
+            nap();
+            continue;
+        }
+        int rc = bus_receive(p->outputs, RECEIVE_WAIT_MS, NULL, &bytes, &e);
+        if (rc == ERR_TIMEOUT)
+            continue;
+        struct frame *f = rc == ERR_OK ? frame_new(p, &bytes) : NULL;
+        if (!f) { /* the engine sends it again */
+            pipeline_count_drop(&p->m, "receive");
+            log_event(LOG_WARN, "verify.receive", "error=\"%s\"", e.msg);
+            nap();
+            continue;
+        }
+        metric_inc(p->m.received);
+        if (!queue_put(p->work, f))
+            frame_free(p, f);
+    }
+    buf_free(&bytes);
+    return NULL;
+}
+
+static struct frame *judge_one(struct pipeline *p, struct frame *f, struct arena *a)
+{
+    struct buf out;
+    struct score score = {0};
+    struct err e = {0};
+    buf_init(&out, FRAME_MAX_BYTES);
+    enum judged judged = judge_frame(&p->c.judge, buf_str(&f->bytes), a, &score, &out, &e);
+    pipeline_count(&p->m, judged, &score);
+    if (judged == JUDGED_MALFORMED || judged == JUDGED_DROPPED)
+        log_event(LOG_WARN, "verify.malformed", "answered=%d error=\"%s\"",
+                  judged == JUDGED_MALFORMED, e.msg);
+    struct frame *answer = judged == JUDGED_DROPPED ? NULL : frame_new(p, &out);
+    if (answer)
+        answer->received = f->received;
+    buf_free(&out);
+    frame_free(p, f);
+    return answer;
+}
+
+static void *run_worker(void *arg)
+{
+    struct pipeline *p = arg;
+    struct arena a;
+    arena_init(&a, FRAME_ARENA_BYTES);
+    for (struct frame *f; (f = queue_take(p->work, -1)) != NULL;) {
+        bool was_large = f->bytes.n > MiB;
+        struct frame *answer = judge_one(p, f, &a);
+        if (answer && !queue_put(p->done, answer))
+            frame_free(p, answer);
+        arena_reset(&a);
+        if (was_large) /* give back what one hostile output needed */
+            arena_free(&a);
+    }
+    arena_free(&a);
+    return NULL;
+}
+
+static bool has_given_up(struct pipeline *p)
+{
+    uint64_t at = atomic_load(&p->give_up_us);
+    return at != 0 && clock_mono(&CLOCK_REAL).us >= at;
+}
+
+/* Waits while the controller is away: that is what stops the pulling. */
+static void send_one(struct pipeline *p, const struct frame *f)
+{
+    struct err e = {0};
+    int rc;
+    bool has_waited = false;
+    while ((rc = bus_send(p->scores, STR(""), buf_str(&f->bytes), &e)) == ERR_BUSY &&
+           !has_given_up(p)) {
+        if (!has_waited)
+            metric_inc(p->m.stalls);
+        has_waited = true;
+        nap();
+    }
+    if (rc == ERR_OK) {
+        metric_inc(p->m.sent);
+        metric_observe(p->m.held_seconds,
+                       (double)mono_since_us(f->received, clock_mono(&CLOCK_REAL)) / 1e6);
+        return;
+    }
+    pipeline_count_drop(&p->m, rc == ERR_BUSY ? "shutdown" : "send");
+    log_event(LOG_WARN, "verify.send", "error=\"%s\"", e.msg);
+}
+
+static void *run_emit(void *arg)
+{
+    struct pipeline *p = arg;
+    for (struct frame *f; (f = queue_take(p->done, -1)) != NULL;) {
+        send_one(p, f);
+        metric_set(p->m.queue_depth, (double)(queue_count(p->work) + queue_count(p->done)));
+        frame_free(p, f);
+    }
+    return NULL;
+}
+
+static int open_sockets(struct pipeline *p, struct err *e)
+{
+    const struct bus_options pull = {.kind = BUS_PULL,
+                                     .address = p->c.outputs,
+                                     .high_water = (int)p->c.max_queue,
+                                     .max_message_bytes = FRAME_MAX_BYTES,
+                                     .security = p->c.security};
+    const struct bus_options push = {.kind = BUS_PUSH,
+                                     .address = p->c.scores,
+                                     .high_water = (int)p->c.max_queue,
+                                     .max_message_bytes = FRAME_MAX_BYTES,
+                                     .security = p->c.security};
+    int rc = bus_socket_open(&p->outputs, p->c.bus, &pull, e);
+    if (rc != ERR_OK)
+        return err_wrap(e, "loop.outputs");
+    rc = bus_socket_open(&p->scores, p->c.bus, &push, e);
+    return rc == ERR_OK ? rc : err_wrap(e, "loop.scores");
+}
+
+static int start_threads(struct pipeline *p, struct err *e)
+{
+    int failed = pthread_create(&p->emit, NULL, run_emit, p);
+    p->has_emit = failed == 0;
+    while (!failed && p->n_worker < p->c.workers) {
+        failed = pthread_create(&p->worker[p->n_worker], NULL, run_worker, p);
+        p->n_worker += failed == 0;
+    }
+    if (!failed) {
+        failed = pthread_create(&p->intake, NULL, run_intake, p);
+        p->has_intake = failed == 0;
+    }
+    return failed ? err_set_sys(e, ERR_NOMEM, failed, "start a thread") : ERR_OK;
+}
+
+static uint32_t clamp_u32(uint32_t v, uint32_t low, uint32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+int pipeline_start(struct pipeline **out, const struct pipeline_config *c, struct err *e)
+{
+    *out = NULL;
+    struct pipeline *p = calloc(1, sizeof *p);
+    if (!p)
+        return err_set(e, ERR_NOMEM, "no memory for the pipeline");
+    p->c = *c;
+    p->c.workers = clamp_u32(c->workers, 1, PIPELINE_MAX_WORKERS);
+    p->c.max_queue = clamp_u32(c->max_queue, 1, 1u << 20);
+    pipeline_metrics_init(&p->m, c->metrics);
+    int rc = queue_open(&p->work, p->c.max_queue, false, e);
+    if (rc == ERR_OK)
+        rc = queue_open(&p->done, p->c.max_queue, false, e);
+    if (rc == ERR_OK)
+        rc = open_sockets(p, e);
+    if (rc == ERR_OK)
+        rc = start_threads(p, e);
+    if (rc != ERR_OK) {
+        pipeline_stop(p, 0);
+        return rc;
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+void pipeline_stop(struct pipeline *p, uint32_t grace_ms)
+{
+    if (!p)
+        return;
+    atomic_store(&p->give_up_us, clock_mono(&CLOCK_REAL).us + (uint64_t)grace_ms * 1000 + 1);
+    atomic_store(&p->is_stopping, true);
+    if (p->has_intake)
+        pthread_join(p->intake, NULL);
+    if (p->work)
+        queue_close(p->work);
+    for (uint32_t i = 0; i < p->n_worker; i++)
+        pthread_join(p->worker[i], NULL);
+    if (p->done)
+        queue_close(p->done);
+    if (p->has_emit)
+        pthread_join(p->emit, NULL);
+    bus_socket_close(p->outputs);
+    bus_socket_close(p->scores);
+    queue_free(p->work);
+    queue_free(p->done);
+    free(p);
+}

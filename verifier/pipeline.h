@@ -1,0 +1,34 @@
+/* verifier/pipeline.h - the verifier's threads: one pulls outputs, some score, one pushes scores.
+ *
+ *   PULL -> queue -> workers -> queue -> PUSH
+ * Both queues are bounded and so are the bytes held. When the controller is away or slow the push
+ * waits, the queues fill, and pulling stops: the engine's outbox keeps and resends. Nothing is kept
+ * beyond that, so killing a verifier loses nothing. */
+#ifndef VERIFIER_PIPELINE_H
+#define VERIFIER_PIPELINE_H
+
+#include "common/bus.h"
+#include "common/metrics.h"
+#include "verifier/judge.h"
+
+enum { PIPELINE_MAX_WORKERS = 64 };
+
+struct pipeline_config {
+    const char *outputs; /* addresses of the engines, comma separated */
+    const char *scores;  /* address of the controller */
+    struct bus_security security;
+    struct judge judge; /* sets stay open until after pipeline_stop */
+    uint32_t workers, max_queue;
+    struct bus *bus;
+    struct metrics *metrics;
+};
+
+struct pipeline;
+
+/* ERR_IO, ERR_INVALID: an address. Texts are borrowed until stop. */
+MUST_USE int pipeline_start(struct pipeline **out, const struct pipeline_config *c, struct err *e);
+/* Stops pulling, scores what is held and sends it, for at most grace_ms when the controller does
+ * not take it; frees. Accepts NULL. */
+void pipeline_stop(struct pipeline *p, uint32_t grace_ms);
+
+#endif
