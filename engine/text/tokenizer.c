@@ -104,18 +104,18 @@ static int check_model(const struct gguf *file, struct err *e)
     return ERR_OK;
 }
 
-static int open_pretok(struct tokenizer *t, const struct gguf *file, struct err *e)
+int tokenizer_open(struct tokenizer **out, const struct gguf *file, struct err *e)
 {
-    struct str name;
-    int rc = gguf_get_str(file, "tokenizer.ggml.pre", &name, e);
-    if (rc == ERR_NOT_FOUND)
-        name = STR("default");
-    else if (rc != ERR_OK)
+    struct str split = STR("default");
+    *out = NULL;
+    int rc = gguf_get_str(file, "tokenizer.ggml.pre", &split, e);
+    if (rc != ERR_OK && rc != ERR_NOT_FOUND)
         return err_wrap(e, "tokenizer");
-    return pretok_open(&t->pretok, name, e);
+    return tokenizer_open_split(out, file, split, e);
 }
 
-int tokenizer_open(struct tokenizer **out, const struct gguf *file, struct err *e)
+int tokenizer_open_split(struct tokenizer **out, const struct gguf *file, struct str split,
+                         struct err *e)
 {
     int rc;
     *out = NULL;
@@ -124,7 +124,7 @@ int tokenizer_open(struct tokenizer **out, const struct gguf *file, struct err *
         return err_set(e, ERR_NOMEM, "tokenizer: no memory");
     arena_init(&t->arena, 512 * MiB);
     TRY(check_model(file, e));
-    TRY(open_pretok(t, file, e));
+    TRY(pretok_open(&t->pretok, split, e));
     TRY(vocab_init(&t->vocab, file, &t->arena, e));
     TRY(bpe_init(&t->bpe, &t->vocab, file, &t->arena, e));
     TRY(read_info(t, file, e));

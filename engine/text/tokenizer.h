@@ -14,6 +14,9 @@ struct tokenizer;
 
 /* ERR_UNSUPPORTED names the tokenizer model or pre-split found and those that are known. */
 MUST_USE int tokenizer_open(struct tokenizer **out, const struct gguf *file, struct err *e);
+/* With the pre-split `split` instead of the file's own; for files that name none or a wrong one. */
+MUST_USE int tokenizer_open_split(struct tokenizer **out, const struct gguf *file, struct str split,
+                                  struct err *e);
 void tokenizer_close(struct tokenizer *t);
 
 struct tokenizer_info {
