@@ -23,19 +23,19 @@ struct model;
 struct gguf;
 
 struct model_info {
-    struct str arch;         /* "llama" */
-    struct str name;         /* general.name, may be empty */
+    struct str arch; /* "llama" */
+    struct str name; /* general.name, may be empty */
     uint32_t n_vocab, n_layer, n_head, n_head_kv, d_model, d_head, d_ff;
-    uint32_t n_ctx_train;    /* positions the model was trained for */
-    size_t weight_bytes;     /* resident */
+    uint32_t n_ctx_train; /* positions the model was trained for */
+    size_t weight_bytes;  /* resident */
     size_t kv_bytes_per_block;
     struct str weights_hash; /* short hex digest of the file's content, for `weights version` */
 };
 
 struct model_options {
-    const char *backend;  /* "cpu" (default when NULL) or "ref" */
-    uint32_t n_threads;   /* 0 = usable cores (affinity mask and cgroup quota) */
-    uint32_t n_kv_blocks; /* size of the KV pool */
+    const char *backend;       /* "cpu" (default when NULL) or "ref" */
+    uint32_t n_threads;        /* 0 = usable cores (affinity mask and cgroup quota) */
+    uint32_t n_kv_blocks;      /* size of the KV pool */
     uint32_t max_batch_tokens; /* largest n_tok of a batch */
     uint32_t max_batch_rows;   /* largest number of rows with logits in a batch */
 };
@@ -43,12 +43,12 @@ struct model_options {
 /* One step's work. Tokens of one sequence are consecutive and in order of position. */
 struct model_batch {
     uint32_t n_tok;
-    const int32_t *token;            /* [n_tok] */
-    const uint32_t *position;        /* [n_tok] */
-    const uint32_t *seq;             /* [n_tok] index into block_table */
+    const int32_t *token;               /* [n_tok] */
+    const uint32_t *position;           /* [n_tok] */
+    const uint32_t *seq;                /* [n_tok] index into block_table */
     const uint32_t *const *block_table; /* [n_seq] -> block ids of that sequence */
-    uint32_t n_row;                  /* how many logits rows are wanted */
-    const uint32_t *row_token;       /* [n_row] index into the n_tok tokens */
+    uint32_t n_row;                     /* how many logits rows are wanted */
+    const uint32_t *row_token;          /* [n_row] index into the n_tok tokens */
 };
 
 /* Opens a GGUF file. ERR_INVALID / ERR_CORRUPT / ERR_UNSUPPORTED name the tensor or key, what was
