@@ -33,6 +33,8 @@ struct policy_settings policy_settings_default(void)
         .temperature_step = 0.1,
         .tokens_factor = 0.75,
         .tokens_min = 16,
+        .proposes = true,
+        .cooldown_units = 200,
         .window = 100,
     };
 }

@@ -325,7 +325,7 @@ static void test_steps_down_to_the_target(void **state)
         assert_true(ask->value == temperatures[i]);
         assert_int_equal(ask->from_revision, (uint64_t)i + 1);
         assert_string_equal(view_of(&b).phase, "proposed");
-        char name[8];
+        char name[24];
         snprintf(name, sizeof name, "own-%d", i);
         assert_int_equal(start(&b, name, (uint64_t)i + 2, temperatures[i], false, true), ERR_OK);
         b.mean[1] = b.mean[0] + 0.25;

@@ -1,6 +1,7 @@
 /* controller/policies/laws_test.c - threshold and hold laws, settings, registry. */
 #include "common/test.h"
 #include "controller/policy.h"
+#include "schemas/config_tables.h"
 
 #include <math.h>
 #include <string.h>
@@ -156,6 +157,26 @@ static void test_settings_are_checked(void **state)
     assert_int_equal(policy_settings_check(&s, &e), ERR_INVALID);
 }
 
+/* The configuration's defaults are the law's. */
+static void test_settings_of_the_default_config(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct arena a;
+    struct policy_config c;
+    struct policy_settings s;
+    struct policy_settings law = policy_settings_default();
+    arena_init(&a, 1 << 20);
+    assert_ok(cfg_load(&POLICY_TABLE, NULL, NULL, 0, &a, &c, &e), &e);
+    assert_ok(policy_settings_from_config(&c, &s, &e), &e);
+    json_t *ours = policy_settings_encode(&s);
+    json_t *theirs = policy_settings_encode(&law);
+    assert_true(json_equal(ours, theirs));
+    json_decref(ours);
+    json_decref(theirs);
+    arena_free(&a);
+}
+
 static void test_settings_text_is_exact(void **state)
 {
     (void)state;
@@ -183,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_hold_never_acts),
         cmocka_unit_test(test_states_do_not_mix),
         cmocka_unit_test(test_registry),
+        cmocka_unit_test(test_settings_of_the_default_config),
         cmocka_unit_test(test_settings_text_is_exact),
         cmocka_unit_test(test_settings_are_checked),
     };
