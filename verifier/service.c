@@ -1,0 +1,101 @@
+/* Wiring. The calling thread waits for the signal to stop; the pipeline has its own threads and
+ * sends what it holds before it ends. */
+#include "verifier/service.h"
+
+#include "common/log.h"
+#include "common/stop.h"
+#include "verifier/pipeline.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+enum {
+    STOP_GRACE_MS = 3000,
+};
+
+struct service {
+    struct metrics *metrics;
+    struct str id;
+    const struct service_sets *sets;
+};
+
+int service_open_sets(const struct milepost_config *c, struct arena *a, struct service_sets *out,
+                      struct err *e)
+{
+    const struct route_config *route = c->routes.item;
+    *out = (struct service_sets){.set = arena_array(a, c->routes.n + 1, sizeof *out->set)};
+    int rc = out->set ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for %u routes", c->routes.n);
+    for (uint32_t i = 0; i < c->routes.n && rc == ERR_OK; i++) {
+        rc = check_set_open(&out->set[i], &route[i], e);
+        out->n += rc == ERR_OK;
+    }
+    if (rc != ERR_OK)
+        service_close_sets(out);
+    return rc;
+}
+
+void service_close_sets(struct service_sets *sets)
+{
+    for (uint32_t i = 0; i < sets->n; i++)
+        check_set_close(sets->set[i]);
+    sets->n = 0;
+}
+
+/* Blocks until a signal asks for the end. */
+static void wait_for_stop(int stop_fd)
+{
+    struct pollfd p = {.fd = stop_fd, .events = POLLIN};
+    int signal_number;
+    while ((signal_number = stop_read(stop_fd)) == 0)
+        (void)!poll(&p, 1, -1);
+    log_event(LOG_INFO, "verify.stop", "signal=%d", signal_number);
+}
+
+/* "host:port" when the configuration names no verifier. */
+static struct str verifier_id(const struct milepost_config *c, struct arena *a)
+{
+    char host[128] = "verifier";
+    if (c->verifier.id.n)
+        return c->verifier.id;
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    return arena_printf(a, "%s:%lld", host, (long long)c->verifier.port);
+}
+
+static struct pipeline_config pipeline_config(const struct service *s,
+                                              const struct milepost_config *c, struct bus *bus,
+                                              struct arena *a)
+{
+    return (struct pipeline_config){
+        .outputs = arena_str(a, c->loop.outputs).p,
+        .scores = arena_str(a, c->loop.scores).p,
+        .judge = {.verifier = s->id, .set = s->sets->set, .n_set = s->sets->n},
+        .workers = (uint32_t)c->verifier.threads,
+        .max_queue = (uint32_t)c->verifier.max_queue,
+        .bus = bus,
+        .metrics = s->metrics,
+    };
+}
+
+int service_run(const struct milepost_config *c, const struct service_sets *sets, int stop_fd,
+                struct arena *a, struct err *e)
+{
+    struct service s = {.metrics = metrics_new(), .id = verifier_id(c, a), .sets = sets};
+    struct bus *bus = NULL;
+    struct pipeline *pipeline = NULL;
+    int rc = bus_open(&bus, e);
+    if (rc == ERR_OK) {
+        struct pipeline_config pc = pipeline_config(&s, c, bus, a);
+        rc = pc.outputs && pc.scores && s.id.p ? pipeline_start(&pipeline, &pc, e)
+                                               : err_set(e, ERR_NOMEM, "no memory for addresses");
+    }
+    if (rc == ERR_OK) {
+        log_event(LOG_INFO, "verify.ready", "id=" STR_FMT " routes=%u", STR_ARG(s.id), sets->n);
+        wait_for_stop(stop_fd);
+    }
+    pipeline_stop(pipeline, STOP_GRACE_MS);
+    if (bus)
+        bus_close(bus);
+    metrics_free(s.metrics);
+    return rc;
+}
