@@ -15,12 +15,10 @@
 #include <stdio.h>
 
 enum { RUNS = 1000, ROWS = 5000, LENGTH = 1000, RUNS_BETTING = 200 };
-#define ALPHA   0.05
-#define GATE    (ALPHA + 3.0 * 0.0069) /* sqrt(0.05 * 0.95 / 1000) */
-#define EPSILON 0.02
-#define GATE_BETTING                                                                               \
-    (ALPHA + 3.0 * 0.0154) /* of 200 runs: this interval costs 1000 tests a run                    \
-                            */
+#define ALPHA        0.05
+#define GATE         (ALPHA + 3.0 * 0.0069) /* sqrt(0.05 * 0.95 / 1000) */
+#define EPSILON      0.02
+#define GATE_BETTING (ALPHA + 3.0 * 0.0154) /* 200 runs: 1000 tests each */
 
 /* Share of runs in which the test of `form` reaches 1/alpha; the split goes 5% to 10% to 50%. */
 static double weighted_share(enum bet_form form, double control, double challenger, uint64_t seed)
