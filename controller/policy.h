@@ -67,7 +67,8 @@ enum policy_event_kind {
     EVENT_START,
     EVENT_STOP,     /* operator ends the canary, champion stays; or a proposal was refused */
     EVENT_PROMOTE,  /* operator decides without the tests */
-    EVENT_ROLLBACK, /* operator: ends and quarantines the challenger, or leaves the champion */
+    EVENT_ROLLBACK, /* operator: ends and quarantines the challenger; or leaves the champion, for
+                       `champion` when it is given (number != 0), else for the previous one */
     EVENT_HOLD,     /* SAFE: champion pinned, no experiments */
     EVENT_RESUME,
     EVENT_CRASH, /* an engine died while it served the challenger */
@@ -80,7 +81,7 @@ struct policy_event {
     union {
         struct policy_row row;
         struct policy_start start;
-        struct policy_revision champion;
+        struct policy_revision champion; /* EVENT_CHAMPION, EVENT_ROLLBACK */
     };
 };
 
@@ -125,6 +126,12 @@ struct policy_test_view {
     double log_e, log_threshold;
 };
 
+/* Reward of an arm, with its 95% confidence sequence; NaN mean when n is 0. */
+struct policy_arm_view {
+    uint64_t n, n_unscored;
+    double mean, lower, upper;
+};
+
 struct policy_drift_view {
     char stratum[POLICY_STRATUM_BYTES];
     bool is_frozen, is_alarmed; /* m0 is known; the alarm is on */
@@ -142,8 +149,9 @@ struct policy_view {
     uint32_t n_test;
     struct policy_drift_view drift[POLICY_STRATA_MAX];
     uint32_t n_drift;
-    double champion_mean; /* since it became champion */
-    uint64_t champion_units;
+    struct policy_arm_view champion_arm;   /* since it became champion; n_unscored in the canary */
+    struct policy_arm_view control_arm;    /* the champion inside the running canary */
+    struct policy_arm_view challenger_arm; /* n = 0 when there is none */
     uint64_t n_held, n_late, n_duplicate, n_missing;
 };
 

@@ -197,28 +197,37 @@ struct policy_action *arms_expire(struct arms *a, struct policy_actions *out)
     return act;
 }
 
-struct policy_action *arms_revert(struct arms *a, struct policy_actions *out)
+static struct policy_action *revert(struct arms *a, const struct policy_revision *to,
+                                    struct policy_actions *out)
 {
     struct policy_action *act = arms_action(a, ACTION_ROLLBACK, out);
     struct policy_revision left = a->champion;
-    struct policy_revision back = a->previous;
+    struct policy_revision back = *to;
     act->to_revision = back.number;
     memcpy(act->hash, left.hash, sizeof act->hash);
+    arms_reason(act, "an operator returned from revision %llu to %llu",
+                (unsigned long long)left.number, (unsigned long long)back.number);
     quarantine(a, &left, out);
     arms_set_champion(a, &back);
-    a->previous = (struct policy_revision){0};
+    a->previous = (struct policy_revision){0}; /* not back to what was just left */
     return act;
 }
 
-static bool is_tried(const struct arms *a, enum param_id knob, double value)
+bool arms_leave(struct arms *a, const struct policy_event *ev, struct policy_actions *out,
+                struct policy_action **first)
 {
-    double want[PARAM_COUNT];
-    memcpy(want, a->champion.knob, sizeof want);
-    want[knob] = value;
-    for (uint32_t i = 0; i < a->n_tried; i++)
-        if (memcmp(want, a->tried[i].knob, sizeof want) == 0)
-            return true;
-    return false;
+    bool is_canary = a->phase == PHASE_CANARY;
+    const struct policy_revision *to = ev->champion.number ? &ev->champion : &a->previous;
+    bool is_elsewhere = ev->champion.number && ev->champion.number != a->champion.number;
+    struct policy_action *ended = NULL;
+    if (is_canary) {
+        ended = arms_rollback(a, out);
+        arms_reason(ended, "rolled back by an operator");
+    }
+    bool is_left = !is_canary || is_elsewhere;
+    struct policy_action *left = is_left ? revert(a, to, out) : NULL;
+    *first = ended ? ended : left;
+    return is_left;
 }
 
 struct policy_action *arms_open_proposal(struct arms *a, enum param_id knob, double value,
@@ -241,6 +250,17 @@ void arms_drop_proposal(struct arms *a)
     refused.hash[0] = '\0';
     remember(a, &refused, 0);
     a->phase = PHASE_STABLE;
+}
+
+static bool is_tried(const struct arms *a, enum param_id knob, double value)
+{
+    double want[PARAM_COUNT];
+    memcpy(want, a->champion.knob, sizeof want);
+    want[knob] = value;
+    for (uint32_t i = 0; i < a->n_tried; i++)
+        if (memcmp(want, a->tried[i].knob, sizeof want) == 0)
+            return true;
+    return false;
 }
 
 bool arms_propose(const struct arms *a, const struct policy_settings *s, enum param_id *knob,
@@ -278,6 +298,15 @@ static const char *refuses_start(const struct arms *a, const struct policy_start
     return NULL;
 }
 
+static const char *refuses_rollback(const struct arms *a, const struct policy_revision *to)
+{
+    if (to->number == 0 && a->previous.number == 0)
+        return "there is no earlier revision to return to";
+    if (a->champion.number == 0 || to->number == a->champion.number)
+        return "this revision serves already";
+    return NULL;
+}
+
 const char *arms_refuses(const struct arms *a, const struct policy_event *ev)
 {
     bool is_canary = a->phase == PHASE_CANARY;
@@ -287,21 +316,13 @@ const char *arms_refuses(const struct arms *a, const struct policy_event *ev)
         return "no canary is running";
     if (ev->kind == EVENT_PROMOTE && !is_canary)
         return "no canary is running: start one with the revision to promote";
-    if (ev->kind == EVENT_ROLLBACK && !is_canary && a->previous.number == 0)
-        return "there is no earlier revision to return to";
+    if (ev->kind == EVENT_ROLLBACK && !is_canary)
+        return refuses_rollback(a, &ev->champion);
     if (ev->kind == EVENT_HOLD && a->phase == PHASE_SAFE)
         return "the route is on hold already";
     if (ev->kind == EVENT_RESUME && a->phase != PHASE_SAFE)
         return "the route is not on hold";
     return NULL;
-}
-
-static void leave(struct arms *a, struct policy_actions *out)
-{
-    if (a->phase == PHASE_CANARY)
-        arms_reason(arms_rollback(a, out), "rolled back by an operator");
-    else
-        arms_reason(arms_revert(a, out), "an operator returned to the previous revision");
 }
 
 static void stop(struct arms *a, struct policy_actions *out)
@@ -326,7 +347,7 @@ void arms_operator(struct arms *a, const struct policy_event *ev, struct policy_
         arms_reason(arms_promote(a, out), "promoted by an operator");
         break;
     case EVENT_ROLLBACK:
-        leave(a, out);
+        arms_leave(a, ev, out, &(struct policy_action *){NULL});
         break;
     case EVENT_HOLD:
         stop(a, out);
@@ -345,11 +366,14 @@ void arms_view(const struct arms *a, struct policy_view *out)
 {
     static const char *const PHASES[PHASE_COUNT] = {"stable", "proposed", "canary", "safe"};
     struct policy_actions blank = {0};
+    struct policy_arm_view none = {.mean = (double)NAN, .lower = 0.0, .upper = 1.0};
     *out = (struct policy_view){.phase = a->phase < PHASE_COUNT ? PHASES[a->phase] : "unknown",
                                 .champion = a->champion.number,
                                 .challenger = a->challenger.number,
                                 .share = a->share,
-                                .champion_mean = (double)NAN,
+                                .champion_arm = none,
+                                .control_arm = none,
+                                .challenger_arm = none,
                                 .numbers = *arms_action(a, ACTION_ALERT, &blank)};
     if (a->phase == PHASE_CANARY)
         memcpy(out->experiment, a->experiment, sizeof out->experiment);

@@ -53,8 +53,11 @@ struct policy_action *arms_begin(struct arms *a, const struct policy_start *star
 struct policy_action *arms_promote(struct arms *a, struct policy_actions *out);
 struct policy_action *arms_rollback(struct arms *a, struct policy_actions *out);
 struct policy_action *arms_expire(struct arms *a, struct policy_actions *out);
-/* The champion itself is left for the previous one, and quarantined. */
-struct policy_action *arms_revert(struct arms *a, struct policy_actions *out);
+/* EVENT_ROLLBACK: a running challenger is rolled back; the champion is left for the revision the
+ * event names, or for the previous one when there was no canary, and quarantined. Returns true when
+ * the champion changed; *first is the first action. */
+bool arms_leave(struct arms *a, const struct policy_event *ev, struct policy_actions *out,
+                struct policy_action **first);
 
 /* Next step of the law's own search: one step down in temperature, else fewer new tokens, inside
  * the bounds and not tried before. False when none is left. */

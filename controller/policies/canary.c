@@ -294,25 +294,34 @@ static void on_promote(const struct policy_settings *s, struct canary *c,
     watch_start(&c->watch, &c->trial.challenger);
 }
 
+static void on_crash(const struct policy_settings *s, struct canary *c,
+                     const struct policy_event *ev, struct policy_actions *out)
+{
+    (void)s;
+    (void)ev;
+    if (c->arms.phase != PHASE_CANARY)
+        return;
+    struct policy_action *act = arms_rollback(&c->arms, out);
+    trial_fill(&c->trial, act);
+    snprintf(act->test, sizeof act->test, "hard_trip");
+    arms_reason(act, "hard trip: an engine died while it served the challenger");
+    c->watch.settled_units = 0;
+}
+
 static void on_rollback(const struct policy_settings *s, struct canary *c,
                         const struct policy_event *ev, struct policy_actions *out)
 {
     (void)s;
-    bool is_crash = ev->kind == EVENT_CRASH;
-    if (c->arms.phase == PHASE_CANARY) {
-        struct policy_action *act = arms_rollback(&c->arms, out);
-        trial_fill(&c->trial, act);
-        snprintf(act->test, sizeof act->test, "%s", is_crash ? "hard_trip" : "operator");
-        arms_reason(act, is_crash ? "hard trip: an engine died while it served the challenger"
-                                  : "rolled back by an operator");
-        c->watch.settled_units = 0;
-    } else if (!is_crash) {
-        struct policy_action *act = arms_revert(&c->arms, out);
-        watch_fill(&c->watch, act);
-        snprintf(act->test, sizeof act->test, "operator");
-        arms_reason(act, "an operator returned to the previous revision");
+    bool is_canary = c->arms.phase == PHASE_CANARY;
+    struct policy_action *first;
+    bool is_left = arms_leave(&c->arms, ev, out, &first);
+    if (is_canary)
+        trial_fill(&c->trial, first);
+    else
+        watch_fill(&c->watch, first);
+    if (is_left)
         watch_start(&c->watch, NULL);
-    }
+    c->watch.settled_units = 0;
 }
 
 static void on_hold(const struct policy_settings *s, struct canary *c,
@@ -342,9 +351,9 @@ static void step(const struct policy_settings *s, void *state, const struct poli
                  struct policy_actions *out)
 {
     static on_event_fn *const ON[EVENT_KIND_COUNT] = {
-        [EVENT_ROW] = on_row,           [EVENT_TICK] = on_tick,      [EVENT_CHAMPION] = on_champion,
-        [EVENT_START] = on_start,       [EVENT_STOP] = on_stop,      [EVENT_PROMOTE] = on_promote,
-        [EVENT_ROLLBACK] = on_rollback, [EVENT_CRASH] = on_rollback, [EVENT_HOLD] = on_hold,
+        [EVENT_ROW] = on_row,           [EVENT_TICK] = on_tick,   [EVENT_CHAMPION] = on_champion,
+        [EVENT_START] = on_start,       [EVENT_STOP] = on_stop,   [EVENT_PROMOTE] = on_promote,
+        [EVENT_ROLLBACK] = on_rollback, [EVENT_CRASH] = on_crash, [EVENT_HOLD] = on_hold,
         [EVENT_RESUME] = on_resume,
     };
     struct canary *c = state;
@@ -388,8 +397,7 @@ static void view(const struct policy_settings *s, const void *state, struct poli
 {
     const struct canary *c = state;
     arms_view(&c->arms, out);
-    out->champion_mean = confseq_eb_mean(&c->watch.champion.reward);
-    out->champion_units = c->watch.champion.reward.n;
+    out->champion_arm = standing_view(&c->watch.champion.reward, 0);
     out->n_held = c->queue.n_held;
     out->n_late = c->queue.n_late;
     out->n_duplicate = c->queue.n_duplicate;
@@ -398,6 +406,8 @@ static void view(const struct policy_settings *s, const void *state, struct poli
     if (c->arms.phase != PHASE_CANARY)
         return;
     trial_fill(&c->trial, &out->numbers);
+    out->control_arm = standing_view(&c->trial.reward_control, c->trial.n_unscored[0]);
+    out->challenger_arm = standing_view(&c->trial.challenger.reward, c->trial.n_unscored[1]);
     out->n_test = trial_view(&c->trial, s, &c->arms, out->test);
 }
 

@@ -414,6 +414,31 @@ static void test_operator_rollback_of_the_champion(void **state)
     policy_close(b.p);
 }
 
+/* Back to any revision, in the middle of a canary too. */
+static void test_operator_rollback_to_a_revision(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    struct policy_event ev = {.kind = EVENT_ROLLBACK};
+    ev.champion = revision(1, 1.5);
+    assert_int_equal(feed(&b, &ev), ERR_CONFLICT); /* serves already */
+    for (uint64_t number = 2; number <= 3; number++) {
+        start(&b, "x", number, 1.0, false, false);
+        operator_says(&b, EVENT_PROMOTE);
+    }
+    start(&b, "y", 4, 1.0, false, false);
+    assert_int_equal(feed(&b, &ev), ERR_OK);
+    assert_int_equal(b.acts.n, 4); /* rollback and quarantine of 4, then of 3 */
+    assert_string_equal(b.acts.a[1].hash, "hash-4");
+    assert_string_equal(b.acts.a[3].hash, "hash-3");
+    assert_int_equal(b.acts.a[2].to_revision, 1);
+    assert_int_equal(view_of(&b).champion, 1);
+    assert_string_equal(view_of(&b).phase, "stable");
+    policy_close(b.p);
+}
+
 static void test_refusals_leave_the_state(void **state)
 {
     (void)state;
@@ -550,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_drift_alarm),
         cmocka_unit_test(test_hold_pins_the_champion),
         cmocka_unit_test(test_operator_rollback_of_the_champion),
+        cmocka_unit_test(test_operator_rollback_to_a_revision),
         cmocka_unit_test(test_refusals_leave_the_state),
         cmocka_unit_test(test_only_its_own_rows_count),
         cmocka_unit_test(test_state_is_exact),

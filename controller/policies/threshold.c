@@ -147,8 +147,9 @@ static void view(const struct policy_settings *s, const void *state, struct poli
     const struct threshold *t = state;
     (void)s;
     arms_view(&t->arms, out);
-    out->champion_mean = recent_mean(t);
-    out->champion_units = t->since_change;
+    if (t->n_recent)
+        out->champion_arm = (struct policy_arm_view){
+            .n = t->n_recent, .mean = recent_mean(t), .lower = 0.0, .upper = 1.0};
 }
 
 const struct policy_ops POLICY_THRESHOLD_OPS = {.name = "threshold",

@@ -357,6 +357,16 @@ void trial_fill(const struct trial *t, struct policy_action *act)
     act->effect_upper = fmin(1.0, 2.0 * d.upper - 1.0);
 }
 
+struct policy_arm_view standing_view(const struct confseq_eb *reward, uint64_t n_unscored)
+{
+    struct interval v = confseq_eb_interval(reward);
+    return (struct policy_arm_view){.n = reward->n,
+                                    .n_unscored = n_unscored,
+                                    .mean = reward->n ? confseq_eb_mean(reward) : (double)NAN,
+                                    .lower = fmax(0.0, v.lower),
+                                    .upper = fmin(1.0, v.upper)};
+}
+
 uint32_t trial_view(const struct trial *t, const struct policy_settings *s, const struct arms *a,
                     struct policy_test_view *out)
 {

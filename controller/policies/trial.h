@@ -79,6 +79,8 @@ bool trial_split_is_broken(struct trial *t);
 
 /* Puts the trial's numbers into an action. */
 void trial_fill(const struct trial *t, struct policy_action *act);
+/* Mean and interval of one arm, cut to [0,1]. */
+struct policy_arm_view standing_view(const struct confseq_eb *reward, uint64_t n_unscored);
 /* One view line per test; returns how many. */
 uint32_t trial_view(const struct trial *t, const struct policy_settings *s, const struct arms *a,
                     struct policy_test_view *out);
