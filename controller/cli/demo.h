@@ -34,16 +34,20 @@ struct demo_facts {
     bool is_quarantined;
     struct demo_step step[DEMO_MAX_STEPS];
     uint32_t n_step;
-    double first_temperature, last_temperature;
-    struct demo_rewards hot_first, hot_last; /* on the first and on the last champion */
+    struct demo_rewards hot_first, hot_last; /* before the first trial, after the last promotion */
     double gain, gain_half_width;            /* last - first, 95% (Welch) */
     uint64_t n_outputs, n_scores, n_decisions;
 };
 
-MUST_USE int demo_facts_read(struct db *db, struct arena *a, struct demo_facts *out, struct err *e);
+struct demo_db { /* read-only; close db */
+    struct db *db;
+    struct db_stmt *scores, *decisions;
+};
+MUST_USE int demo_db_open(struct demo_db *d, const char *path, struct err *e);
 /* Single numbers while the phases run; 0 when there is nothing yet. */
-uint64_t demo_count_outputs(struct db *db, const char *route);
-uint64_t demo_count_decisions(struct db *db, const char *route, const char *action);
+uint64_t demo_count_scores(struct demo_db *d, const char *route);
+uint64_t demo_count_decisions(struct demo_db *d, const char *route, const char *action);
+MUST_USE int demo_facts_read(struct db *db, struct demo_facts *out, struct err *e);
 /* ln e of the running trial, from the last answer of the API; NaN = none. */
 double demo_log_e(struct cli *c, const char *route);
 

@@ -44,8 +44,8 @@ static void print_cooling(const struct demo_facts *f)
                (unsigned long long)s->n_champion, (unsigned long long)s->n_challenger,
                exp(s->log_e), exp(s->log_threshold), (unsigned long long)s->decision);
     }
-    print_rewards("reward on the first revision:", &f->hot_first);
-    print_rewards("reward on the last revision:", &f->hot_last);
+    print_rewards("reward before the first trial:", &f->hot_first);
+    print_rewards("reward after the last promotion:", &f->hot_last);
     printf("  %-34s %+.3f, 95%% interval [%+.3f, %+.3f]\n", "reward gain:", f->gain,
            f->gain - f->gain_half_width, f->gain + f->gain_half_width);
 }

@@ -8,7 +8,7 @@ from system import BIN, SLOW, until
 
 
 def finished_ids(system):
-    return [r[0] for r in system.rows("SELECT request_id FROM output")]
+    return [r[0] for r in system.rows("SELECT request_id FROM outputs")]
 
 
 def everything_is_stored_once(system, answered, seconds=60):
@@ -24,14 +24,14 @@ def everything_is_stored_once(system, answered, seconds=60):
     ids = finished_ids(system)
     assert len(ids) == len(set(ids)), "an output is stored twice"
     unscored = system.rows(
-        "SELECT o.request_id FROM output o LEFT JOIN score s ON s.output_id = o.id "
-        "GROUP BY o.id HAVING count(s.id) <> 1")
+        "SELECT o.request_id FROM outputs o LEFT JOIN scores s ON s.output = o.id "
+        "GROUP BY o.id HAVING count(s.row) <> 1")
     assert not unscored, f"{len(unscored)} outputs have no score, or two"
 
 
 def sequences_have_no_gap(system):
     for engine, epoch, lowest, highest, count in system.rows(
-            "SELECT engine, epoch, min(seq), max(seq), count(*) FROM output GROUP BY 1, 2"):
+            "SELECT engine, epoch, min(seq), max(seq), count(*) FROM outputs GROUP BY 1, 2"):
         assert (lowest, highest) == (1, count), f"gap in {engine} epoch {epoch}: " \
             f"{count} rows from {lowest} to {highest}"
 

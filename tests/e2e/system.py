@@ -175,7 +175,7 @@ class System:
 
     def count_outputs(self):
         try:
-            return self.rows("SELECT count(*) FROM output")[0][0]
+            return self.rows("SELECT count(*) FROM outputs")[0][0]
         except sqlite3.OperationalError:
             return 0
 

@@ -1,5 +1,6 @@
 """The loop with everything up, and with the verifier or the controller away for a while."""
 
+import json
 import statistics
 import time
 
@@ -33,8 +34,8 @@ def test_real_model_end_to_end(make_system, real_model):
     assert status == 200 and "4" in body["choices"][0]["message"]["content"]
     assert headers["X-Milepost-Revision"]
     everything_is_stored_once(system, [body["id"]])
-    text, = system.rows("SELECT text FROM output")[0]
-    assert text == body["choices"][0]["message"]["content"]
+    raw, = system.rows("SELECT raw FROM outputs")[0]
+    assert json.loads(raw)["text"] == body["choices"][0]["message"]["content"]
 
 
 def latency(load):
