@@ -101,6 +101,39 @@ static int read_kinds(struct vocab *v, const struct gguf *file, struct err *e)
     return ERR_OK;
 }
 
+/* Some files call these user defined, which text may spell; a turn must not be forged by text. */
+static void make_markers_control(struct vocab *v, const struct str *tokens)
+{
+    static const char *const MARKERS[] = {
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+        "<|eot_id|>",
+        "<|begin_of_text|>",
+        "<|end_of_text|>",
+        "<|endoftext|>",
+        "<start_of_turn>",
+        "<end_of_turn>",
+        "[INST]",
+        "[/INST]",
+        "<s>",
+        "</s>",
+        "<\xEF\xBD\x9CUser\xEF\xBD\x9C>",
+        "<\xEF\xBD\x9C"
+        "Assistant\xEF\xBD\x9C>",
+    };
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (v->kind[i] != TOKEN_USER_DEFINED && v->kind[i] != TOKEN_NORMAL)
+            continue;
+        if (tokens[i].n == 0 || (tokens[i].p[0] != '<' && tokens[i].p[0] != '['))
+            continue;
+        for (size_t k = 0; k < sizeof MARKERS / sizeof *MARKERS; k++)
+            if (str_eq_c(tokens[i], MARKERS[k]))
+                v->kind[i] = TOKEN_CONTROL;
+    }
+}
+
 /* Words decode to bytes. A text that stands for no bytes, and every added token, is kept as it is.
  * True when the token can be a word. */
 static bool store_bytes(struct vocab *v, uint32_t id, struct str text, char *to)
@@ -202,6 +235,7 @@ int vocab_init(struct vocab *v, const struct gguf *file, struct arena *a, struct
     v->n = (uint32_t)tokens.n;
     TRY(alloc_tables(v, a, e));
     TRY(read_kinds(v, file, e));
+    make_markers_control(v, tokens.strings);
     char *blob = arena_alloc(a, total + 1);
     if (!blob)
         return err_set(e, ERR_NOMEM, "tokenizer: no memory for %zu bytes of tokens", total);
