@@ -62,11 +62,35 @@ static bool is_cool(struct demo *d)
     return demo_count_decisions(&d->db, "hot", "promote") >= (uint64_t)d->options.steps;
 }
 
+/* ln e of the running trial as the API shows it; NaN = none. Only for the progress line. */
+static double running_log_e(struct cli *c, const char *route)
+{
+    json_t *status = NULL, *r, *t;
+    size_t i, j;
+    double log_e = (double)NAN;
+
+    if (cli_get(c, "/api/status", &status, NULL) != ERR_OK)
+        return log_e;
+    json_array_foreach(json_object_get(status, "routes"), i, r)
+    {
+        if (strcmp(json_text_of(r, "route"), route) != 0)
+            continue;
+        json_array_foreach(json_object_get(r, "tests"), j, t)
+        {
+            double v = json_real_of(t, "log_e");
+            if (!isnan(v) && (isnan(log_e) || v > log_e))
+                log_e = v;
+        }
+    }
+    json_decref(status);
+    return log_e;
+}
+
 static void show(struct demo *d, const struct traffic *t, const struct load_counts *n,
                  struct mono from)
 {
     char note[160], e_value[64] = "";
-    double log_e = t->is_done != NULL ? demo_log_e(d->cli, t->route) : (double)NAN;
+    double log_e = t->is_done != NULL ? running_log_e(d->cli, t->route) : (double)NAN;
     double seconds = seconds_since(from);
 
     if (!isnan(log_e))

@@ -48,9 +48,6 @@ MUST_USE int demo_db_open(struct demo_db *d, const char *path, struct err *e);
 uint64_t demo_count_scores(struct demo_db *d, const char *route);
 uint64_t demo_count_decisions(struct demo_db *d, const char *route, const char *action);
 MUST_USE int demo_facts_read(struct db *db, struct demo_facts *out, struct err *e);
-/* ln e of the running trial, from the last answer of the API; NaN = none. */
-double demo_log_e(struct cli *c, const char *route);
-
 void demo_report(const struct demo_facts *f);
 json_t *demo_report_json(const struct demo_facts *f);
 /* All three phases did what they must; *why names the first that did not. */

@@ -5,7 +5,6 @@
  * after its last promotion, so that no row which a test stopped on is in it; the interval is
  * Welch's (https://doi.org/10.1093/biomet/34.1-2.28) with the normal quantile. */
 #include "controller/cli/demo.h"
-#include "controller/cli/print.h"
 
 #include <math.h>
 #include <string.h>
@@ -112,29 +111,6 @@ uint64_t demo_count_decisions(struct demo_db *d, const char *route, const char *
     db_bind_str(d->decisions, 1, str_from(route));
     db_bind_str(d->decisions, 2, str_from(action));
     return first_number(d->decisions);
-}
-
-double demo_log_e(struct cli *c, const char *route)
-{
-    json_t *status = NULL, *r, *t;
-    size_t i, j;
-    double log_e = (double)NAN;
-
-    if (cli_get(c, "/api/status", &status, NULL) != ERR_OK)
-        return log_e;
-    json_array_foreach(json_object_get(status, "routes"), i, r)
-    {
-        if (strcmp(json_text_of(r, "route"), route) != 0)
-            continue;
-        json_array_foreach(json_object_get(r, "tests"), j, t)
-        {
-            double v = json_real_of(t, "log_e");
-            if (!isnan(v) && (isnan(log_e) || v > log_e))
-                log_e = v;
-        }
-    }
-    json_decref(status);
-    return log_e;
 }
 
 static const char SQL_ROLLBACK[] =
