@@ -226,15 +226,17 @@ static void drain(const struct policy_settings *s, struct canary *c, struct poli
     struct unit_row u;
     while (admission_take(&c->queue, c->arms.now_us, s->pair_deadline_us, &u))
         on_unit(s, c, &u, out);
+    judge(s, c, out); /* time alone may have ended the traffic cycle or the canary */
 }
 
 static void on_row(const struct policy_settings *s, struct canary *c, const struct policy_event *ev,
                    struct policy_actions *out)
 {
-    if (ev->row.choice != 0)
-        return; /* further choices of a request are not independent of the first */
-    struct unit_row u = unit_of(c, &ev->row);
-    admission_put(&c->queue, &u);
+    /* Further choices of a request are not independent of the first: the unit is the request. */
+    if (ev->row.choice == 0) {
+        struct unit_row u = unit_of(c, &ev->row);
+        admission_put(&c->queue, &u);
+    }
     drain(s, c, out);
 }
 
@@ -243,7 +245,6 @@ static void on_tick(const struct policy_settings *s, struct canary *c,
 {
     (void)ev;
     drain(s, c, out);
-    judge(s, c, out);
 }
 
 static void on_champion(const struct policy_settings *s, struct canary *c,
@@ -367,14 +368,24 @@ static const char *refuses(const void *state, const struct policy_event *ev)
     return arms_refuses(&c->arms, ev);
 }
 
+/* The earlier of two times, 0 = never. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    if (a == 0 || b == 0)
+        return a | b;
+    return a < b ? a : b;
+}
+
 static uint64_t wake_us(const struct policy_settings *s, const void *state)
 {
     const struct canary *c = state;
-    uint64_t held = admission_wake_us(&c->queue, s->pair_deadline_us);
-    if (c->arms.phase != PHASE_CANARY || s->max_us == 0 || c->trial.n_rows[1] < s->min_units)
-        return held;
-    uint64_t end = c->arms.started_us + s->max_us;
-    return held && held < end ? held : end;
+    uint64_t wake = admission_wake_us(&c->queue, s->pair_deadline_us);
+    if (c->arms.phase != PHASE_CANARY || c->trial.n_rows[1] < s->min_units)
+        return wake;
+    uint64_t cycle_us = c->arms.started_us + s->min_us;
+    if (cycle_us > c->arms.now_us)
+        wake = earlier(wake, cycle_us);
+    return s->max_us ? earlier(wake, c->arms.started_us + s->max_us) : wake;
 }
 
 static void view_drift(const struct policy_settings *s, const struct canary *c,

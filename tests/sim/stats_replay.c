@@ -168,7 +168,7 @@ static void odd_row(struct course *c, struct rng *r)
 static struct policy_settings settings(void)
 {
     struct policy_settings s = policy_settings_default();
-    s.min_us = 0;
+    s.min_us = 20000000;
     s.ramp[0] = 0.2;
     s.ramp[1] = 0.5;
     s.n_ramp = 2;
@@ -225,6 +225,29 @@ static struct policy *restarted(struct policy *p)
     return fresh;
 }
 
+/* A tick before policy_wake_us() may do nothing: callers need not store it. Tried on a copy. */
+static void check_early_tick(struct course *c, struct policy *p, uint64_t now_us)
+{
+    uint64_t wake_us = policy_wake_us(p);
+    struct policy *copy = NULL;
+    struct policy_actions acts;
+    struct err e = {0};
+    struct policy_event tick = {.kind = EVENT_TICK, .now_us = now_us};
+    if (wake_us > now_us && now_us + 60000000 < wake_us)
+        tick.now_us = now_us + 60000000;
+    else if (wake_us > now_us)
+        tick.now_us = wake_us - 1;
+    else if (wake_us)
+        return;
+    json_t *v = policy_state_encode(p);
+    if (policy_open(&copy, policy_settings_of(p), &e) != ERR_OK ||
+        policy_state_decode(copy, v, &e) != ERR_OK || policy_step(copy, &tick, &acts, &e) != ERR_OK)
+        abort();
+    expect(c, acts.n == 0, "a tick before the wake time does nothing");
+    json_decref(v);
+    policy_close(copy);
+}
+
 static void replay_course(struct course *c, uint64_t seed)
 {
     struct policy_settings s = settings();
@@ -244,6 +267,8 @@ static void replay_course(struct course *c, uint64_t seed)
         if (policy_step(p, &k->event, &acts, &e) != ERR_OK)
             expect(c, false, "replay refuses an event that happened");
         expect(c, digest(&acts) == k->digest, "replay gives the same actions");
+        if (rng_uniform(&r) < 0.01)
+            check_early_tick(c, p, k->event.now_us);
         if (rng_uniform(&r) < 0.01)
             p = restarted(p);
     }
