@@ -2,6 +2,7 @@
  * sends what it holds before it ends. */
 #include "verifier/service.h"
 
+#include "common/bus_keys.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "verifier/pipeline.h"
@@ -82,10 +83,15 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
 {
     struct service s = {.metrics = metrics_new(), .id = verifier_id(c, a), .sets = sets};
     struct bus *bus = NULL;
+    struct bus_keys keys;
+    struct bus_security security = {0};
     struct pipeline *pipeline = NULL;
-    int rc = bus_open(&bus, e);
+    int rc = bus_keys_load(c->loop.curve_dir, false, &keys, &security, e);
+    if (rc == ERR_OK)
+        rc = bus_open(&bus, e);
     if (rc == ERR_OK) {
         struct pipeline_config pc = pipeline_config(&s, c, bus, a);
+        pc.security = security;
         rc = pc.outputs && pc.scores && s.id.p ? pipeline_start(&pipeline, &pc, e)
                                                : err_set(e, ERR_NOMEM, "no memory for addresses");
     }
