@@ -1,0 +1,77 @@
+/* common/http_internal.h - shared by http_server.c, http_loop.c and http_stream.c only. */
+#ifndef COMMON_HTTP_INTERNAL_H
+#define COMMON_HTTP_INTERNAL_H
+
+#include "common/http_server.h"
+
+#include <pthread.h>
+
+struct event;
+struct evhttp_request;
+
+struct http_route {
+    struct http_route *next;
+    const char *method;
+    struct str path;
+    bool is_prefix;
+    http_handler_fn *fn;
+    void *ctx;
+};
+
+struct http_watch { /* an fd or a timer */
+    struct http_watch *next;
+    struct event *event;
+    void (*on_fd)(int fd, void *ctx);
+    void (*on_time)(void *ctx);
+    void *ctx;
+};
+
+struct http_post {
+    struct http_post *next;
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
+struct http_server {
+    struct http_server_config config;
+    struct event_base *base;
+    struct evhttp *http;
+    struct evhttp_bound_socket *bound;
+    uint16_t port;
+    struct http_route *routes;
+    struct http_watch *watches;
+    struct http_request *requests;
+    uint32_t n_requests;
+    uint32_t n_connections, n_since_count; /* an upper bound, counted again when it matters */
+    bool stopping;
+    struct mono cut_at; /* while stopping: when open requests are cut */
+    bool was_cut;
+    pthread_mutex_t lock; /* posts, closed */
+    struct http_post *posts, **last_post;
+    bool closed;
+    int wake_fd;
+    struct event *wake;
+    struct event *peek; /* pending while a request waits unanswered with a close callback */
+};
+
+struct http_request {
+    struct http_request *next, **back;
+    struct http_server *server;
+    struct evhttp_request *ev;
+    struct arena arena;
+    struct str path;
+    void (*on_close)(void *ctx);
+    void *close_ctx;
+    bool begun, gone;
+};
+
+/* The client left: remembers it and tells the handler once. */
+void http_mark_gone(struct http_request *r);
+/* Ends a request at shutdown without telling its handler. */
+void http_abandon(struct http_request *r);
+void http_find_departed(int fd, short what, void *server); /* timer */
+void http_schedule_peek(struct http_server *s);
+void http_run_posts(int fd, short what, void *server);
+bool http_count_is_over(struct http_server *s);
+
+#endif

@@ -1,0 +1,208 @@
+/* The loop around the requests: watched descriptors, timers, posts from other threads, counting
+ * connections, stopping with grace. */
+#include "common/http_internal.h"
+
+#include <dirent.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CUT_EXTRA_US = 300000, PEEK_US = 25000 };
+
+static void on_watch(int fd, short what, void *ctx)
+{
+    struct http_watch *w = ctx;
+    if (what & EV_READ)
+        w->on_fd(fd, w->ctx);
+    else
+        w->on_time(w->ctx);
+}
+
+static int add_watch(struct http_server *s, int fd, short what, const struct timeval *period,
+                     struct http_watch model, struct err *e)
+{
+    struct http_watch *w = malloc(sizeof *w);
+    if (!w)
+        return err_set(e, ERR_NOMEM, "http: event");
+    *w = model;
+    w->event = event_new(s->base, fd, what | EV_PERSIST, on_watch, w);
+    if (!w->event || event_add(w->event, period) != 0) {
+        if (w->event)
+            event_free(w->event);
+        free(w);
+        return err_set(e, ERR_NOMEM, "http: event");
+    }
+    w->next = s->watches;
+    s->watches = w;
+    return ERR_OK;
+}
+
+int http_server_watch(struct http_server *s, int fd, void (*fn)(int fd, void *ctx), void *ctx,
+                      struct err *e)
+{
+    return add_watch(s, fd, EV_READ, NULL, (struct http_watch){.on_fd = fn, .ctx = ctx}, e);
+}
+
+int http_server_every(struct http_server *s, uint32_t ms, void (*fn)(void *ctx), void *ctx,
+                      struct err *e)
+{
+    struct timeval period = {ms / 1000, ms % 1000 * 1000};
+    return add_watch(s, -1, EV_TIMEOUT, &period, (struct http_watch){.on_time = fn, .ctx = ctx}, e);
+}
+
+bool http_server_post(struct http_server *s, void (*fn)(void *ctx), void *ctx)
+{
+    struct http_post *p = malloc(sizeof *p);
+    if (!p)
+        return false;
+    *p = (struct http_post){.fn = fn, .ctx = ctx};
+    pthread_mutex_lock(&s->lock);
+    bool open = !s->closed;
+    if (open) {
+        *(s->posts ? s->last_post : &s->posts) = p;
+        s->last_post = &p->next;
+        (void)!write(s->wake_fd, &(uint64_t){1}, 8);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!open)
+        free(p);
+    return open;
+}
+
+void http_run_posts(int fd, short what, void *server)
+{
+    (void)what;
+    struct http_server *s = server;
+    (void)!read(fd, &(uint64_t){0}, 8);
+    pthread_mutex_lock(&s->lock);
+    struct http_post *p = s->posts;
+    s->posts = NULL;
+    pthread_mutex_unlock(&s->lock);
+    for (struct http_post *next; p; p = next) {
+        next = p->next;
+        p->fn(p->ctx);
+        free(p);
+    }
+}
+
+/* Sockets of this process whose local port is ours, less the listening one. libevent 2.1 has no
+ * count of its own, and its close callback does not see connections that never sent a request. */
+static uint32_t count_connections(const struct http_server *s)
+{
+    DIR *d = opendir("/proc/self/fd");
+    uint32_t n = 0;
+    for (struct dirent *f; d && (f = readdir(d));) {
+        struct sockaddr_storage a;
+        socklen_t size = sizeof a;
+        int fd = (int)strtol(f->d_name, NULL, 10);
+        if (f->d_name[0] == '.' || getsockname(fd, (struct sockaddr *)&a, &size) != 0)
+            continue;
+        if (a.ss_family == AF_INET)
+            n += ntohs(((struct sockaddr_in *)&a)->sin_port) == s->port;
+        else if (a.ss_family == AF_INET6)
+            n += ntohs(((struct sockaddr_in6 *)&a)->sin6_port) == s->port;
+    }
+    if (d)
+        closedir(d);
+    return n ? n - 1 : 0;
+}
+
+/* Counting costs a system call per descriptor, so it is done again only after as many requests as
+ * could have brought the number over the limit. */
+bool http_count_is_over(struct http_server *s)
+{
+    uint32_t max = s->config.max_connections;
+    if (max == 0 || s->n_connections + ++s->n_since_count <= max)
+        return false;
+    s->n_connections = count_connections(s);
+    s->n_since_count = 0;
+    return s->n_connections > max;
+}
+
+uint32_t http_server_open_connections(const struct http_server *s)
+{
+    return count_connections(s);
+}
+
+void http_schedule_peek(struct http_server *s)
+{
+    static const struct timeval PERIOD = {0, PEEK_US};
+    if (!event_pending(s->peek, EV_TIMEOUT, NULL))
+        event_add(s->peek, &PERIOD);
+}
+
+static bool has_left(const struct http_request *r)
+{
+    struct evhttp_connection *c = evhttp_request_get_connection(r->ev);
+    char byte;
+    if (!c)
+        return true;
+    int fd = bufferevent_getfd(evhttp_connection_get_bufferevent(c));
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* A request that has not begun to answer is not watched by evhttp: a client that left it is seen by
+ * peeking at its socket. The timer runs only while there is such a request. */
+void http_find_departed(int fd, short what, void *server)
+{
+    (void)fd;
+    (void)what;
+    struct http_server *s = server;
+    bool some_wait = false;
+    for (struct http_request *r = s->requests, *next; r; r = next) {
+        next = r->next;
+        if (r->begun || r->gone || !r->on_close)
+            continue;
+        if (has_left(r))
+            http_mark_gone(r);
+        else
+            some_wait = true;
+    }
+    if (some_wait)
+        http_schedule_peek(s);
+}
+
+static void cut_requests(struct http_server *s)
+{
+    for (struct http_request *r = s->requests; r; r = r->next) {
+        struct evhttp_connection *c = evhttp_request_get_connection(r->ev);
+        if (c)
+            shutdown(bufferevent_getfd(evhttp_connection_get_bufferevent(c)), SHUT_RDWR);
+    }
+}
+
+static void check_stopped(void *ctx)
+{
+    struct http_server *s = ctx;
+    struct mono now = clock_mono(&CLOCK_REAL);
+    if (s->n_requests > 0 && now.us < s->cut_at.us)
+        return;
+    if (s->n_requests > 0 && !s->was_cut) {
+        s->was_cut = true;
+        s->cut_at.us = now.us + CUT_EXTRA_US;
+        cut_requests(s);
+        return;
+    }
+    event_base_loopbreak(s->base);
+}
+
+void http_server_stop(struct http_server *s, uint32_t grace_ms)
+{
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    evhttp_del_accept_socket(s->http, s->bound);
+    s->bound = NULL;
+    s->cut_at.us = clock_mono(&CLOCK_REAL).us + (uint64_t)grace_ms * 1000;
+    if (http_server_every(s, 10, check_stopped, s, NULL) != ERR_OK)
+        event_base_loopbreak(s->base);
+}
+
+void http_server_run(struct http_server *s)
+{
+    event_base_dispatch(s->base);
+}

@@ -1,0 +1,312 @@
+/* Server and client against each other on loopback, and raw sockets for what a good client would
+ * not do. */
+#include "common/test.h"
+
+#include "common/http_client.h"
+#include "common/http_server.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct fixture {
+    struct http_server *server;
+    struct http_client *client;
+    pthread_t thread;
+    char url[64];
+    struct http_request *held; /* loop thread */
+    _Atomic int closed, posted;
+    _Atomic bool slow_cut;
+};
+
+static void on_echo(struct http_request *r, void *ctx)
+{
+    (void)ctx;
+    struct str q = http_request_query(r, "q");
+    struct str text = arena_printf(http_request_arena(r), "%s " STR_FMT " [" STR_FMT "] " STR_FMT,
+                                   http_request_method(r), STR_ARG(http_request_path(r)),
+                                   STR_ARG(q), STR_ARG(http_request_body(r)));
+    http_reply_header(r, "X-Test", STR("yes"));
+    http_reply(r, 200, "text/plain", text);
+}
+
+static void on_stream(struct http_request *r, void *ctx)
+{
+    (void)ctx;
+    http_stream_begin(r, 200, "text/event-stream");
+    for (int i = 0; i < 3; i++)
+        assert_true(http_stream_send(r, STR("data: x\n\n")));
+    http_stream_end(r);
+}
+
+static void count_close(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->closed++;
+}
+
+static void on_hold(struct http_request *r, void *ctx)
+{
+    struct fixture *f = ctx;
+    f->held = r;
+    http_stream_on_close(r, count_close, f);
+    if (http_request_query(r, "begin").p)
+        http_stream_begin(r, 200, "text/event-stream");
+}
+
+static void release_held(void *ctx)
+{
+    struct fixture *f = ctx;
+    if (f->held)
+        http_stream_end(f->held);
+    f->held = NULL;
+    f->posted++;
+}
+
+static void on_flood(struct http_request *r, void *ctx)
+{
+    struct fixture *f = ctx;
+    static char block[65536];
+    memset(block, 'x', sizeof block);
+    http_stream_begin(r, 200, "text/plain");
+    int sent = 0;
+    while (sent < 2000 && http_stream_send(r, (struct str){block, sizeof block}))
+        sent++;
+    f->slow_cut = sent < 2000;
+    http_stream_end(r);
+}
+
+static void *run_server(void *ctx)
+{
+    http_server_run(((struct fixture *)ctx)->server);
+    return NULL;
+}
+
+static struct http_server_config test_config(void)
+{
+    return (struct http_server_config){.host = "127.0.0.1",
+                                       .max_body_bytes = 1000,
+                                       .max_header_bytes = 4096,
+                                       .max_connections = 8,
+                                       .idle_timeout_ms = 10000,
+                                       .slow_reader_bytes = 256 * 1024};
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    struct err e;
+    struct http_server_config c = test_config();
+    memset(&f, 0, sizeof f);
+    assert_ok(http_server_open(&f.server, &c, &e), &e);
+    assert_ok(http_server_route(f.server, NULL, "/echo/*", on_echo, &f, &e), &e);
+    assert_ok(http_server_route(f.server, "POST", "/post", on_echo, &f, &e), &e);
+    assert_ok(http_server_route(f.server, "GET", "/stream", on_stream, &f, &e), &e);
+    assert_ok(http_server_route(f.server, "GET", "/hold", on_hold, &f, &e), &e);
+    assert_ok(http_server_route(f.server, "GET", "/flood", on_flood, &f, &e), &e);
+    assert_ok(http_client_open(&f.client, &e), &e);
+    snprintf(f.url, sizeof f.url, "http://127.0.0.1:%u", http_server_port(f.server));
+    pthread_create(&f.thread, NULL, run_server, &f);
+    *state = &f;
+    return 0;
+}
+
+static void stop_now(void *ctx)
+{
+    http_server_stop(ctx, 50);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(http_server_post(f->server, stop_now, f->server));
+    pthread_join(f->thread, NULL);
+    http_server_close(f->server);
+    http_client_close(f->client);
+    return 0;
+}
+
+static int get(struct fixture *f, const char *path, struct str body, struct http_result *r,
+               struct err *e)
+{
+    char url[256];
+    snprintf(url, sizeof url, "%s%s", f->url, path);
+    struct http_call call = {.url = url, .body = body, .timeout_ms = 5000};
+    return http_client_call(f->client, &call, r, e);
+}
+
+static void wait_for(_Atomic int *what, int value)
+{
+    for (int i = 0; i < 300 && *what < value; i++)
+        usleep(10000);
+    assert_int_equal(*what, value);
+}
+
+static void test_replies(void **state)
+{
+    struct fixture *f = *state;
+    struct http_result r;
+    struct err e;
+    for (int i = 0; i < 3; i++) { /* one connection, kept alive */
+        assert_ok(get(f, "/echo/a%20b?q=1%2B2", STR(""), &r, &e), &e);
+        assert_int_equal(r.status, 200);
+        assert_str(buf_str(&r.body), "GET /echo/a b [1+2] ");
+        assert_str(http_result_header(&r, "x-test"), "yes");
+        http_result_free(&r);
+    }
+    assert_ok(get(f, "/post", STR("{}"), &r, &e), &e);
+    assert_str(buf_str(&r.body), "POST /post [] {}");
+    http_result_free(&r);
+    assert_ok(get(f, "/post", STR(""), &r, &e), &e);
+    assert_int_equal(r.status, 405);
+    http_result_free(&r);
+    assert_ok(get(f, "/none", STR(""), &r, &e), &e);
+    assert_int_equal(r.status, 404);
+    http_result_free(&r);
+    assert_ok(get(f, "/stream", STR(""), &r, &e), &e);
+    assert_str(buf_str(&r.body), "data: x\n\ndata: x\n\ndata: x\n\n");
+    http_result_free(&r);
+}
+
+static void test_large_body_is_413(void **state)
+{
+    struct fixture *f = *state;
+    struct http_result r;
+    struct err e;
+    static char big[200000];
+    memset(big, ' ', sizeof big);
+    assert_ok(get(f, "/post", (struct str){big, sizeof big}, &r, &e), &e);
+    assert_int_equal(r.status, 413);
+    http_result_free(&r);
+}
+
+static int raw_connect(struct fixture *f, const char *text)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons(http_server_port(f->server)),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_true(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    return fd;
+}
+
+static void test_client_that_leaves(void **state)
+{
+    struct fixture *f = *state;
+    const char *paths[] = {"GET /hold HTTP/1.1\r\nHost: x\r\n\r\n",
+                           "GET /hold?begin=1 HTTP/1.1\r\nHost: x\r\n\r\n"};
+    for (int i = 0; i < 2; i++) {
+        int fd = raw_connect(f, paths[i]);
+        usleep(50000);
+        assert_int_equal(f->closed, i);
+        close(fd);
+        wait_for(&f->closed, i + 1); /* once, without anything being sent */
+        assert_true(http_server_post(f->server, release_held, f));
+        wait_for(&f->posted, i + 1);
+        assert_int_equal(f->closed, i + 1);
+    }
+}
+
+static void test_slow_reader_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    int fd = raw_connect(f, "GET /flood HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int i = 0; i < 200 && !f->slow_cut; i++)
+        usleep(10000);
+    assert_true(f->slow_cut);
+    close(fd);
+}
+
+static void test_too_many_connections(void **state)
+{
+    struct fixture *f = *state;
+    struct http_result r;
+    struct err e;
+    int fd[12];
+    for (int i = 0; i < 12; i++)
+        fd[i] = raw_connect(f, "GET /echo/x HTTP/1.1\r\nHost: x\r\n\r\n");
+    usleep(50000);
+    assert_ok(get(f, "/echo/y", STR(""), &r, &e), &e);
+    assert_int_equal(r.status, 503);
+    http_result_free(&r);
+    for (int i = 0; i < 12; i++)
+        close(fd[i]);
+    usleep(50000);
+    assert_ok(get(f, "/echo/y", STR(""), &r, &e), &e);
+    assert_int_equal(r.status, 200);
+    http_result_free(&r);
+}
+
+static void test_garbage(void **state)
+{
+    struct fixture *f = *state;
+    struct http_result r;
+    struct err e;
+    const char *rows[] = {"\r\n\r\n", "GET\r\n\r\n", "BREW / HTTP/1.1\r\n\r\n",
+                          "GET / HTTP/9.9\r\nContent-Length: -5\r\n\r\n",
+                          "POST /post HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\nx"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        close(raw_connect(f, rows[i]));
+    assert_ok(get(f, "/echo/", STR(""), &r, &e), &e);
+    assert_int_equal(r.status, 200);
+    http_result_free(&r);
+}
+
+static void test_busy_port(void **state)
+{
+    struct fixture *f = *state;
+    struct http_server_config c = test_config();
+    struct http_server *second;
+    struct err e;
+    c.port = http_server_port(f->server);
+    assert_int_equal(http_server_open(&second, &c, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "another port"));
+}
+
+static void test_client_errors(void **state)
+{
+    struct fixture *f = *state;
+    struct http_result r;
+    struct err e;
+    struct http_call refused = {.url = "http://127.0.0.1:1/"};
+    assert_int_equal(http_client_call(f->client, &refused, &r, &e), ERR_IO);
+    struct http_call wrong = {.url = "file:///etc/passwd"};
+    assert_int_equal(http_client_call(f->client, &wrong, &r, &e), ERR_INVALID);
+    char url[128];
+    snprintf(url, sizeof url, "%s/hold", f->url);
+    struct http_call late = {.url = url, .timeout_ms = 100};
+    assert_int_equal(http_client_call(f->client, &late, &r, &e), ERR_TIMEOUT);
+    snprintf(url, sizeof url, "%s/stream", f->url);
+    struct http_call large = {.url = url, .max_response_bytes = 10};
+    assert_int_equal(http_client_call(f->client, &large, &r, &e), ERR_NOMEM);
+}
+
+static void test_stop_cuts_what_is_open(void **state)
+{
+    struct fixture *f = *state; /* tear_down stops with 50 ms of grace */
+    raw_connect(f, "GET /hold?begin=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    usleep(50000);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_replies),
+        TEST(test_large_body_is_413),
+        TEST(test_client_that_leaves),
+        TEST(test_slow_reader_is_cut),
+        TEST(test_too_many_connections),
+        TEST(test_garbage),
+        TEST(test_busy_port),
+        TEST(test_client_errors),
+        TEST(test_stop_cuts_what_is_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
