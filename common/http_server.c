@@ -14,7 +14,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
-#include <netdb.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -77,6 +77,7 @@ int http_server_open(struct http_server **out, const struct http_server_config *
         return err_set(e, ERR_NOMEM, "http server");
     s->config = *c;
     s->wake_fd = -1;
+    signal(SIGPIPE, SIG_IGN); /* a client that left must be an error code, not the end of us */
     pthread_mutex_init(&s->lock, NULL);
     struct event_config *ec = event_config_new();
     s->base = ec ? event_base_new_with_config(ec) : NULL;

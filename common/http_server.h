@@ -31,7 +31,8 @@ struct http_server_config {
     void (*error_body)(int status, const char *message, struct buf *out);
 };
 
-/* Binds; a busy port gives ERR_IO naming host and port and what to do. */
+/* Binds (and ignores SIGPIPE for the process); a busy port gives ERR_IO naming host and port and
+ * what to do. */
 MUST_USE int http_server_open(struct http_server **out, const struct http_server_config *c,
                               struct err *e);
 void http_server_close(struct http_server *s); /* after run returned */
