@@ -82,10 +82,12 @@ static bool take_number(struct load *l, uint64_t *number)
 static int write_body(struct load *l, uint64_t number, struct buf *out, struct err *e)
 {
     pthread_mutex_lock(&l->lock);
-    json_t *body = json_copy(l->options.prompts->line[number % l->options.prompts->n]);
-    json_object_set_new(body, "seed", json_integer((json_int_t)number));
+    const json_t *line = l->options.prompts->line[number % l->options.prompts->n];
+    json_t *body =
+        json_pack("{s:O, s:O?, s:I}", "messages", json_object_get(line, "messages"), "metadata",
+                  json_object_get(line, "metadata"), "seed", (json_int_t)number);
     buf_reset(out);
-    int rc = json_write(body, out, e);
+    int rc = body != NULL ? json_write(body, out, e) : err_set(e, ERR_NOMEM, "a request body");
     json_decref(body);
     pthread_mutex_unlock(&l->lock);
     return rc;

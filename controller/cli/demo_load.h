@@ -1,7 +1,7 @@
 /* controller/cli/demo_load.h - real chat requests from a prompt file, some at a time.
  *
- * A line of the file is the body of a request: {"messages":[...],"metadata":{"kind":..,
- * "reference":..}}; model, seed and route are added. Prompts go round in order, so that every
+ * A line of the file holds {"messages":[...],"metadata":{"kind":..,"reference":..}}, other keys are
+ * for people; seed and route are added. Prompts go round in order, so that every
  * phase sees the same mix. Worker threads each own a connection; the caller's thread only looks at
  * the counters. A request that fails is counted, not repeated. */
 #ifndef CONTROLLER_CLI_DEMO_LOAD_H
