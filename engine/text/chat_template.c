@@ -22,7 +22,7 @@ typedef void render_fn(struct chat_render *r, const struct chat_message *m, size
 struct chat_template {
     const char *name;
     const char *marker[N_MARKERS]; /* all in the file's text */
-    const char *absent;            /* and this one not */
+    const char *absent[2];         /* and these not: another family, or turns not known here */
     const char *plain;             /* the details when the file's text is of another template */
     render_fn *render;
 };
@@ -85,19 +85,18 @@ static void llama3_head(struct chat_render *r, struct str role)
  * template's own default: the text of a prompt must not depend on the day. */
 static size_t llama3_dated_system(struct chat_render *r, const struct chat_message *m)
 {
-    static const char DATE[] = "date_string = \"";
     bool has_system = has_role(&m[0], "system");
-    ptrdiff_t at = str_find(r->jinja, STR(DATE), 0);
-    struct str date =
-        at < 0 ? STR("26 Jul 2024\"") : str_slice(r->jinja, at + sizeof DATE - 1, r->jinja.n);
-    ptrdiff_t end = str_find(date, STR("\""), 0);
+    struct buf date;
+    buf_init(&date, KiB);
     llama3_head(r, STR("system"));
     chat_put_text(r, STR("Cutting Knowledge Date: December 2023\nToday Date: "));
-    chat_put_text(r, str_slice(date, 0, end < 0 ? 0 : (size_t)end));
+    if (jinja_find_quoted_after(r->jinja, STR("date_string = "), &date))
+        chat_put_text(r, buf_str(&date));
     chat_put_text(r, STR("\n\n"));
     if (has_system)
         chat_put_text(r, chat_content(r, m[0].content));
     chat_put_special(r, STR("<|eot_id|>"));
+    buf_free(&date);
     return has_system;
 }
 
@@ -164,10 +163,10 @@ static void render_mistral(struct chat_render *r, const struct chat_message *m, 
         }
         put_around(r, STR("[INST]"));
         if (has_system && i == (in_first ? 1 : n - 1)) {
-            chat_put_text(r, chat_content(r, m[0].content));
+            chat_put_text(r, m[0].content);
             chat_put_text(r, STR("\n\n"));
         }
-        chat_put_text(r, chat_content(r, m[i].content));
+        chat_put_text(r, m[i].content);
         put_around(r, STR("[/INST]"));
     }
 }
@@ -180,6 +179,17 @@ static void gemma_open(struct chat_render *r, struct str role)
 }
 
 /* Gemma 3 puts the system prompt before the first user content; Gemma 1 and 2 refuse it. */
+static void gemma_system(struct chat_render *r, struct str content)
+{
+    struct buf gap;
+    buf_init(&gap, KiB);
+    chat_put_text(r, content);
+    bool is_found = jinja_find_quoted_after(
+        r->jinja, STR("first_user_prefix = messages[0]['content'] + "), &gap);
+    chat_put_text(r, is_found ? buf_str(&gap) : STR("\n\n"));
+    buf_free(&gap);
+}
+
 static void render_gemma(struct chat_render *r, const struct chat_message *m, size_t n)
 {
     bool has_system = has_role(&m[0], "system");
@@ -192,10 +202,8 @@ static void render_gemma(struct chat_render *r, const struct chat_message *m, si
     chat_put_bos(r);
     for (size_t i = has_system; i < n; i++) {
         gemma_open(r, has_role(&m[i], "assistant") ? STR("model") : STR("user"));
-        if (i == 1 && has_system) {
-            chat_put_text(r, m[0].content);
-            chat_put_text(r, STR("\n\n"));
-        }
+        if (i == 1 && has_system)
+            gemma_system(r, m[0].content);
         chat_put_text(r, chat_content(r, m[i].content));
         chat_put_special(r, STR("<end_of_turn>"));
         chat_put_text(r, STR("\n"));
@@ -214,18 +222,37 @@ static struct str without_reasoning(const struct chat_render *r, struct str cont
     return content;
 }
 
+/* All system messages stand before the first turn: joined, or in older templates the last one. */
+static void deepseek_system(struct chat_render *r, const struct chat_message *m, size_t n)
+{
+    bool joins = chat_has(r, "is_first_sp"), is_first = true;
+    struct str last = STR("");
+    for (size_t i = 0; i < n; i++) {
+        if (!has_role(&m[i], "system"))
+            continue;
+        last = m[i].content;
+        if (joins && !is_first)
+            chat_put_text(r, STR("\n\n"));
+        if (joins)
+            chat_put_text(r, last);
+        is_first = false;
+    }
+    if (!joins)
+        chat_put_text(r, last);
+}
+
 static void render_deepseek(struct chat_render *r, const struct chat_message *m, size_t n)
 {
-    bool has_system = has_role(&m[0], "system");
     chat_put_bos(r);
-    if (has_system)
-        chat_put_text(r, m[0].content);
-    for (size_t i = has_system; i < n; i++) {
+    deepseek_system(r, m, n);
+    for (size_t i = 0; i < n; i++) {
         bool is_user = has_role(&m[i], "user");
-        if (!is_user && !has_role(&m[i], "assistant")) {
-            chat_fail(r, i, "role must be user or assistant; system may only come first");
+        if (!is_known_role(&m[i])) {
+            chat_fail(r, i, "role must be system, user or assistant");
             return;
         }
+        if (has_role(&m[i], "system"))
+            continue;
         chat_put_special(r, is_user ? STR(DS_USER) : STR(DS_ASSISTANT));
         chat_put_text(r, is_user ? m[i].content : without_reasoning(r, m[i].content));
         if (!is_user)
@@ -258,7 +285,7 @@ static const struct chat_template TEMPLATES[] = {
      .render = render_chatml},
     {.name = "mistral",
      .marker = {"[INST]", "[/INST]"},
-     .absent = "<<SYS>>",
+     .absent = {"<<SYS>>", "[SYSTEM_PROMPT]"},
      .plain = "{{ bos_token }}{{ '[INST] ' }}{{ ' [/INST]' }}{% if loop.last and system_message %}",
      .render = render_mistral},
 };
@@ -278,7 +305,10 @@ static bool is_text_of(const struct chat_template *t, struct str jinja)
     for (int i = 0; i < N_MARKERS && t->marker[i]; i++)
         if (str_find(jinja, str_from(t->marker[i]), 0) < 0)
             return false;
-    return !t->absent || str_find(jinja, str_from(t->absent), 0) < 0;
+    for (int i = 0; i < 2 && t->absent[i]; i++)
+        if (str_find(jinja, str_from(t->absent[i]), 0) >= 0)
+            return false;
+    return true;
 }
 
 static const struct chat_template *recognise(struct str jinja)

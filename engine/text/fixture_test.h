@@ -27,7 +27,7 @@ struct fixture {
     const char *control[24], *user[8];
     const char *extra_token; /* one more normal token */
     int missing_byte_plus_1; /* a byte without token */
-    uint32_t bos;            /* id; 0: the key is left out */
+    uint32_t bos, eos;       /* ids; 0: the key is left out */
     int n_type_error;        /* token types too many */
 };
 
@@ -111,7 +111,7 @@ static inline void fixture_tokens(struct buf *b, const struct fixture *f, uint32
 static inline void fixture_write(struct buf *b, const struct fixture *f)
 {
     uint32_t n_merges = fixture_count(f->merge, FIXTURE_MAX_LIST);
-    uint64_t n_keys = 5 + (f->jinja.n > 0) + (f->bos > 0), n_tensors = 0;
+    uint64_t n_keys = 5 + (f->jinja.n > 0) + (f->bos > 0) + (f->eos > 0), n_tensors = 0;
     buf_put_c(b, "GGUF");
     fixture_u32(b, 3);
     buf_put(b, &n_tensors, 8);
@@ -127,6 +127,10 @@ static inline void fixture_write(struct buf *b, const struct fixture *f)
     if (f->jinja.n) {
         fixture_key(b, "tokenizer.chat_template", GGUF_STRING);
         fixture_text(b, f->jinja);
+    }
+    if (f->eos) {
+        fixture_key(b, "tokenizer.ggml.eos_token_id", GGUF_U32);
+        fixture_u32(b, f->eos);
     }
     if (f->bos) {
         fixture_key(b, "tokenizer.ggml.bos_token_id", GGUF_U32);

@@ -128,3 +128,14 @@ bool jinja_find_between(struct str jinja, struct str before, struct str after, s
     buf_reset(out);
     return false;
 }
+
+bool jinja_find_quoted_after(struct str jinja, struct str code, struct buf *out)
+{
+    ptrdiff_t at = str_find(jinja, code, 0);
+    if (at < 0)
+        return false;
+    struct jinja_scan s = {.rest = str_slice(jinja, (size_t)at + code.n, jinja.n), .tag = '%'};
+    if (!s.rest.n || (s.rest.p[0] != '\'' && s.rest.p[0] != '"'))
+        return false;
+    return next_text(&s, out);
+}

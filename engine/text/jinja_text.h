@@ -23,4 +23,7 @@ bool jinja_find_text(struct str jinja, struct str marker, struct buf *out);
  * resolved. False when there is none. */
 bool jinja_find_between(struct str jinja, struct str before, struct str after, struct buf *out);
 
+/* The string that follows `code`, as in `name = "text"`, escapes resolved. False when none does. */
+bool jinja_find_quoted_after(struct str jinja, struct str code, struct buf *out);
+
 #endif
