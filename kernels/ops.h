@@ -1,102 +1,125 @@
-/* kernels/ops.h - what a device can compute: the waist between models and backends.
+/* kernels/ops.h - the backend waist: what a model needs from a device, one const table per backend.
  *
- * A backend is one folder that exports one `const struct kern_ops` and adds a line to registry.c.
- * Operations are the fused steps of a decoder layer, so that a backend may keep activations in
- * whatever form suits it between the parts (int8 with scales on a CPU, registers on a GPU).
- * Activations at the borders are float32 in memory from buffer_alloc.
+ * Activations, weights and the KV cache are the backend's own, in whatever layout and precision it
+ * likes; a model only names them. So an op is a step of a layer with its norm, activation function
+ * or residual in it, and a backend may fuse, repack and quantise inside. Logical values are
+ * float32; shapes are [rows, width], rows = tokens of the step.
  *
- * Every operation treats each token row by itself: the result of a row is the same bit for bit
- * whatever other rows are in the call, and whether a prompt comes in one piece or many. `ref` is
- * the truth; tests/kernels compares every backend with it, bound per operation.
+ * Everything belongs to the device and is freed by close. One caller at a time. Ops neither
+ * allocate nor fail; a device that breaks says so in `run`, and again at every later one
+ * (ERR_DEVICE).
  *
- * One thread calls a backend. Operations return ERR_OK or ERR_DEVICE, which is sticky. */
+ * Determinism, for every op: the result for a token depends on that token's row, the weights and
+ * the KV entries at its earlier positions, in an order of floating-point operations that other
+ * rows, their number and the number of threads do not change. */
 #ifndef KERNELS_OPS_H
 #define KERNELS_OPS_H
 
 #include "common/err.h"
 #include "kernels/dtype.h"
 
-#define KERN_BLOCK_TOKENS 16u /* positions of a KV block */
+#include <stdint.h>
 
-struct kern;        /* an open backend */
-struct kern_weight; /* a matrix on the device, maybe repacked */
-struct kern_kv;     /* the KV blocks of all layers */
+enum { KERN_BLOCK_TOKENS = 16, KERN_MAX_PARTS = 3 };
+
+struct kern_device; /* one opened backend */
+struct kern_matrix; /* weights [rows, cols]: y = W x */
+struct kern_vector; /* weights of a norm, float32 */
+struct kern_buffer; /* activations [max_tok, width] */
+struct kern_kv;     /* K and V of all layers and blocks */
+
+/* One tensor of a matrix: rows of cols elements of `dtype`, row after row, as in GGUF. */
+struct kern_part {
+    uint32_t dtype;
+    uint32_t rows;
+    const void *data; /* read during the call only */
+};
 
 struct kern_options {
     uint32_t n_threads; /* 0 = usable cores */
+    uint32_t max_tok;   /* largest n_tok of a step */
 };
 
-struct kern_matrix { /* [n_rows, n_cols], rows contiguous; y = W x has n_rows values */
-    const void *data;
-    uint32_t dtype; /* enum dtype; n_cols is a multiple of its block */
-    uint64_t n_rows, n_cols;
+/* Attention of one model. Query head h reads KV head h / (n_head / n_head_kv). Dimensions 2i and
+ * 2i+1 of a head, 2i < n_rot, turn by position * inv_freq[i] (RoPE, arXiv 2104.09864). */
+struct kern_attn_shape {
+    uint32_t n_layer, n_head, n_head_kv, d_head, n_rot;
+    const double *inv_freq; /* [n_rot / 2], kept by the caller while the device lives */
+    uint32_t n_blocks;      /* of KERN_BLOCK_TOKENS positions */
 };
 
-enum kern_layout {
-    KERN_CONCAT, /* parts below each other: q, k, v */
-    KERN_GATE_UP /* two parts of the same shape: gate and up of a gated feed-forward */
-};
-
-enum kern_rope { KERN_ROPE_ADJACENT, KERN_ROPE_HALVES }; /* pairs (2i, 2i+1) or (i, i+d/2) */
-
-struct kern_attention {
-    uint32_t n_layer, n_head, n_head_kv, d_head, n_rope; /* first n_rope of d_head are rotated */
-    enum kern_rope rope;
-    const float *inv_freq; /* [n_rope / 2]; copied */
-    uint32_t max_position; /* positions are below this */
-    float scale;           /* of q.k, usually d_head^-1/2 */
-    uint32_t n_blocks;
-};
-
-struct kern_batch { /* as struct model_batch: token t is at position[t] of sequence seq[t] */
+/* What a step works on; position p of sequence s is slot p % 16 of block block_table[s][p / 16].
+ * Tokens of a sequence stand together, positions rising by one. Checked by the caller. */
+struct kern_step {
     uint32_t n_tok;
+    const int32_t *token;
     const uint32_t *position, *seq;
     const uint32_t *const *block_table;
 };
 
+struct kern_norm { /* y = x / sqrt(mean(x^2) + eps) * weight (RMSNorm, arXiv 1910.07467) */
+    const struct kern_vector *weight;
+    float eps;
+};
+
 struct kern_ops {
-    const char *name;
-    /* May it run on this machine? Cheap, no side effect. */
-    bool (*is_available)(void);
-    /* max_tok: most rows of a call. Scratch is allocated here or at weight_load, never in an op. */
-    int (*open)(struct kern **out, const struct kern_options *o, uint32_t max_tok, struct err *e);
-    void (*close)(struct kern *k);
+    const char *name, *summary;
 
-    int (*buffer_alloc)(struct kern *k, size_t n_floats, float **out, struct err *e);
-    void (*buffer_free)(struct kern *k, float *p);
-    /* Copies the parts; their memory is free afterwards. ERR_UNSUPPORTED: dtype, ERR_INVALID:
-     * shape. */
-    int (*weight_load)(struct kern *k, const struct kern_matrix *part, uint32_t n_part,
-                       enum kern_layout layout, struct kern_weight **out, struct err *e);
-    void (*weight_free)(struct kern *k, struct kern_weight *w);
-    size_t (*weight_bytes)(const struct kern_weight *w);
-    int (*kv_open)(struct kern *k, const struct kern_attention *a, struct kern_kv **out,
-                   struct err *e);
-    void (*kv_close)(struct kern *k, struct kern_kv *kv);
-    size_t (*kv_block_bytes)(const struct kern_attention *a);
+    MUST_USE int (*open)(struct kern_device **out, const struct kern_options *o, struct err *e);
+    void (*close)(struct kern_device *d);
+    uint32_t (*n_threads)(const struct kern_device *d);
+    size_t (*weight_bytes)(const struct kern_device *d); /* resident */
 
-    /* x [n, n_cols] = rows token[i] of w; token[i] < n_rows. */
-    int (*embed)(struct kern *k, const struct kern_weight *w, const int32_t *token, uint32_t n,
-                 float *x, struct err *e);
-    /* y [n, n_rows] = W rmsnorm(x [n, n_cols]; gain, eps). row: NULL, or [n] which rows of x. */
-    int (*norm_matmul)(struct kern *k, const struct kern_weight *w, const float *gain, float eps,
-                       const float *x, const uint32_t *row, uint32_t n, float *y, struct err *e);
-    /* y [n, n_rows] += W x [n, n_cols]. */
-    int (*matmul_add)(struct kern *k, const struct kern_weight *w, const float *x, uint32_t n,
-                      float *y, struct err *e);
-    /* h [n, n_ff] = silu(Wg z) * (Wu z), z = rmsnorm(x); w loaded as KERN_GATE_UP. */
-    int (*norm_swiglu)(struct kern *k, const struct kern_weight *w, const float *gain, float eps,
-                       const float *x, uint32_t n, float *h, struct err *e);
-    /* Rotates q and k, writes k and v to the cache, attends causally. qkv [n_tok,
-     * (n_head + 2 n_head_kv) * d_head] (q is overwritten), out [n_tok, n_head * d_head]. All KV of
-     * the batch is written before any is read, so a chunk may attend to itself. */
-    int (*attention)(struct kern *k, struct kern_kv *kv, uint32_t layer,
-                     const struct kern_batch *batch, float *qkv, float *out, struct err *e);
+    /* Stacks 1 to KERN_MAX_PARTS tensors. ERR_UNSUPPORTED: cols does not fit this backend. */
+    MUST_USE int (*matrix)(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
+                           uint32_t n_parts, const struct kern_matrix **out, struct err *e);
+    MUST_USE int (*vector)(struct kern_device *d, const float *data, uint32_t n,
+                           const struct kern_vector **out, struct err *e);
+    MUST_USE int (*buffer)(struct kern_device *d, uint32_t width, struct kern_buffer **out,
+                           struct err *e);
+    /* The shape is kept until close. ERR_UNSUPPORTED: d_head does not fit this backend. */
+    MUST_USE int (*kv)(struct kern_device *d, const struct kern_attn_shape *shape,
+                       struct kern_kv **out, struct err *e);
+    size_t (*kv_block_bytes)(const struct kern_attn_shape *shape);
+
+    /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. */
+    MUST_USE int (*run)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
+
+    /* First op of a step. The step's arrays stay until run returns. */
+    void (*begin)(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
+    /* x[t] = row token[t] of w. */
+    void (*embed)(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x);
+    /* y = w norm(x). norm NULL: y = w x. y is not x. */
+    void (*project)(struct kern_device *d, const struct kern_buffer *x,
+                    const struct kern_norm *norm, const struct kern_matrix *w,
+                    struct kern_buffer *y);
+    /* x += w h. h is not x. */
+    void (*project_add)(struct kern_device *d, const struct kern_buffer *h,
+                        const struct kern_matrix *w, struct kern_buffer *x);
+    /* w has two parts of f rows, gate and up: h = silu(gate norm(x)) * (up norm(x)), f wide. */
+    void (*gate_up)(struct kern_device *d, const struct kern_buffer *x,
+                    const struct kern_norm *norm, const struct kern_matrix *w,
+                    struct kern_buffer *h);
+    /* qkv: [n_tok, (n_head + 2 n_head_kv) d_head], overwritten. Turns q and k, stores k and v in
+     * the KV cache (float16 at least), y = causal softmax(q k / sqrt(d_head)) v. */
+    void (*attention)(struct kern_device *d, uint32_t layer, struct kern_buffer *qkv,
+                      struct kern_buffer *y);
+    /* logits[r] = w norm(x[row[r]]), r < n_row, to the caller's memory [n_row, rows of w]. Last op
+     * of a step; n_row may be 0, otherwise n_row <= max_tok. */
+    void (*head)(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
+                 const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
+                 float *logits);
+
+    /* For tests: rows 0..n-1 of a buffer, host memory [n, width]. Inside run only. */
+    void (*write)(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n);
+    void (*read)(struct kern_device *d, const struct kern_buffer *b, float *dst, uint32_t n);
 };
 
 extern const struct kern_ops KERN_REF, KERN_CPU;
 
-/* By name; NULL or "auto" = the fastest available. ERR_UNSUPPORTED lists the names. */
-MUST_USE int kern_find(const struct kern_ops **out, const char *name, struct err *e);
+/* NULL name: the default. ERR_NOT_FOUND lists the known ones. */
+MUST_USE int kern_find(const char *name, const struct kern_ops **out, struct err *e);
+/* i-th backend of this build, NULL past the end. */
+const struct kern_ops *kern_at(uint32_t i);
 
 #endif

@@ -1,11 +1,10 @@
-/* engine/model/arch.h - what an architecture file gives, and what it gets to work with.
+/* engine/model/arch.h - what an architecture is to model.c: load shapes and weights, run one step.
  *
- * An architecture knows shapes and the order of operations, no device: everything it computes goes
- * through struct kern_ops. */
+ * An architecture reaches the device only through kernels/ops.h. Its state is one allocation that
+ * model_close frees; weights and buffers belong to the device. */
 #ifndef ENGINE_MODEL_ARCH_H
 #define ENGINE_MODEL_ARCH_H
 
-#include "common/arena.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
 #include "kernels/ops.h"
@@ -13,24 +12,26 @@
 struct model {
     const struct model_arch *arch;
     const struct kern_ops *ops;
-    struct kern *kern;
-    struct model_info info;
+    struct kern_device *device;
+    struct kern_kv *kv;
     struct model_options options;
-    struct arena arena; /* names, tables: life of the model */
-    void *state;        /* the architecture's */
+    struct model_info info;
+    char hash[33];
+    char *name;
+    void *state; /* the architecture's, freed with free() */
 };
 
 struct model_arch {
     const char *name; /* general.architecture */
-    /* Fills m->info and m->state. On failure it may leave a half-filled state: close follows. */
-    int (*open)(struct model *m, const struct gguf *file, struct err *e);
-    void (*close)(struct model *m); /* state may be NULL */
-    int (*forward)(struct model *m, const struct model_batch *b, float *logits, struct err *e);
+    /* Fills info but for name and hash, state and kv. On failure model_close cleans up. */
+    MUST_USE int (*load)(struct model *m, const struct gguf *g, struct err *e);
+    /* Between ops->begin and the end of the step; ends with ops->head. */
+    void (*forward)(struct model *m, const struct model_batch *b, float *logits);
 };
 
-/* ERR_UNSUPPORTED lists the known ones. */
-MUST_USE int model_arch_find(const struct model_arch **out, struct str name, struct err *e);
-
 extern const struct model_arch ARCH_LLAMA;
+
+/* ERR_UNSUPPORTED lists the known ones. */
+MUST_USE int arch_find(struct str name, const struct model_arch **out, struct err *e);
 
 #endif

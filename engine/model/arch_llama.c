@@ -1,269 +1,233 @@
-/* The llama architecture: SmolLM2, Llama 2 and 3, Mistral (https://arxiv.org/abs/2302.13971).
- * Shapes come from the file's llama.* keys. Pre-norm decoder layers, rotary positions on adjacent
- * pairs (GGUF files of this architecture store q and k rows permuted for that), grouped-query
- * attention, SwiGLU feed-forward, head tied to the embedding when output.weight is absent. */
+/* The llama architecture: pre-norm transformer with grouped-query attention, rotary positions and a
+ * gated feed-forward layer (arXiv 2302.13971, 2305.13245, 2104.09864). Every shape comes from the
+ * file. GGUF stores the rows of q and k so that a rotated pair is adjacent.
+ *
+ * Positions: rope.scaling none, linear (arXiv 2306.15595), or Llama 3's per-dimension factors,
+ * which the converter writes as the tensor rope_freqs. */
 #include "engine/model/arch.h"
+
 #include "engine/model/weights.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* Sizes above these are not a model but a broken file. */
-enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 18, MAX_VOCAB = 1 << 21, MAX_CONTEXT = 1 << 24 };
+enum { MAX_D_HEAD = 1024 };
 
-struct layer {
-    float *attn_norm, *ffn_norm;
-    struct kern_weight *qkv, *output, *gate_up, *down;
+struct llama_layer {
+    const struct kern_vector *attn_norm, *ffn_norm;
+    const struct kern_matrix *qkv, *output, *gate_up, *down;
 };
 
 struct llama {
-    struct layer *layer;              /* [n_layer] */
-    struct kern_weight *embed, *head; /* head NULL: tied */
-    float *out_norm;
+    const struct kern_matrix *embedding, *head;
+    const struct kern_vector *output_norm;
+    struct kern_buffer *x, *qkv, *attended, *hidden;
+    struct kern_attn_shape attention;
     float eps;
-    struct kern_kv *kv;
-    float *x, *qkv, *att, *h; /* activations of a step */
+    double inv_freq[MAX_D_HEAD / 2];
+    struct llama_layer layer[];
 };
 
-static int get_size(const struct gguf *file, const char *key, uint64_t max, uint32_t *out,
-                    struct err *e)
+/* Whole numbers of the metadata that land in model_info. */
+static const struct {
+    const char *name;
+    size_t offset;
+    struct weights_range range;
+} SHAPE_KEYS[] = {
+    {"block_count", offsetof(struct model_info, n_layer), {1, 512, true}},
+    {"embedding_length", offsetof(struct model_info, d_model), {1, 65536, true}},
+    {"feed_forward_length", offsetof(struct model_info, d_ff), {1, 1 << 20, true}},
+    {"attention.head_count", offsetof(struct model_info, n_head), {1, 1024, true}},
+    {"attention.head_count_kv", offsetof(struct model_info, n_head_kv), {1, 1024, false}},
+    {"context_length", offsetof(struct model_info, n_ctx_train), {1, 1 << 24, true}},
+    {"attention.key_length", offsetof(struct model_info, d_head), {2, MAX_D_HEAD, false}},
+};
+
+static int read_shape(struct model *m, const struct gguf *g, struct err *e)
 {
-    uint64_t v;
-    int rc = gguf_get_u64(file, key, &v, e);
-    if (rc != ERR_OK)
-        return rc == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "model: key %s is missing", key) : rc;
-    if (v == 0 || v > max)
-        return err_set(e, ERR_INVALID, "model: %s is %llu: 1 to %llu is allowed", key,
-                       (unsigned long long)v, (unsigned long long)max);
-    *out = (uint32_t)v;
+    struct model_info *info = &m->info;
+    int rc = ERR_OK;
+    for (size_t i = 0; i < sizeof SHAPE_KEYS / sizeof *SHAPE_KEYS; i++)
+        TRY(weights_u32(g, m->arch->name, SHAPE_KEYS[i].name, SHAPE_KEYS[i].range,
+                        (uint32_t *)((char *)info + SHAPE_KEYS[i].offset), e));
+    if (!info->n_head_kv)
+        info->n_head_kv = info->n_head;
+    if (info->n_head % info->n_head_kv)
+        return err_set(e, ERR_INVALID, "model: %u heads cannot share %u KV heads evenly",
+                       info->n_head, info->n_head_kv);
+    if (!info->d_head && info->d_model % info->n_head)
+        return err_set(e, ERR_INVALID, "model: embedding_length %u is no multiple of %u heads",
+                       info->d_model, info->n_head);
+    if (!info->d_head)
+        info->d_head = info->d_model / info->n_head;
+    if (info->d_head > MAX_D_HEAD || info->d_head % 2)
+        return err_set(e, ERR_UNSUPPORTED, "model: heads of %u: even, at most %d", info->d_head,
+                       MAX_D_HEAD);
+    const struct gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
+    if (!embedding)
+        return err_set(e, ERR_INVALID, "weights: tensor token_embd.weight is missing");
+    if (embedding->dim[1] > INT32_MAX)
+        return err_set(e, ERR_INVALID, "weights: token_embd.weight has too many rows");
+    info->n_vocab = (uint32_t)embedding->dim[1];
+out:
+    return rc;
+}
+
+static int read_rope_factors(const struct gguf *g, struct llama *l, struct err *e)
+{
+    const struct gguf_tensor *t = gguf_find_tensor(g, "rope_freqs.weight");
+    if (!t)
+        return ERR_OK;
+    uint32_t n = l->attention.n_rot / 2;
+    if (t->type != DTYPE_F32 || t->dim[0] != n || t->n_dim != 1)
+        return err_set(e, ERR_INVALID,
+                       "weights: tensor rope_freqs.weight: want F32 [%u], got %s [%llu]", n,
+                       dtype_name(t->type), (unsigned long long)t->dim[0]);
+    for (uint32_t i = 0; i < n; i++) {
+        float factor;
+        memcpy(&factor, (const char *)t->data + i * sizeof factor, sizeof factor);
+        if (!(factor > 0.0f) || isinf(factor))
+            return err_set(e, ERR_INVALID,
+                           "weights: rope_freqs.weight[%u] is %g: above 0 is allowed", i,
+                           (double)factor);
+        l->inv_freq[i] /= (double)factor;
+    }
     return ERR_OK;
 }
 
-/* Absent: *out is left as it is. */
-static int get_real(const struct gguf *file, const char *key, double *out, struct err *e)
+static int read_rope(struct model *m, const struct gguf *g, struct llama *l, struct err *e)
 {
-    int rc = gguf_get_f64(file, key, out, e);
-    if (rc == ERR_NOT_FOUND)
-        return ERR_OK;
-    if (rc == ERR_OK && !(isfinite(*out) && *out > 0))
-        return err_set(e, ERR_INVALID, "model: %s is %g: a positive number is allowed", key, *out);
-    return rc;
-}
-
-static int read_sizes(struct model *m, const struct gguf *file, struct err *e)
-{
-    struct model_info *i = &m->info;
-    const struct gguf_tensor *embed = gguf_find_tensor(file, "token_embd.weight");
-    int rc;
-    TRY(get_size(file, "llama.block_count", MAX_LAYERS, &i->n_layer, e));
-    TRY(get_size(file, "llama.embedding_length", MAX_WIDTH, &i->d_model, e));
-    TRY(get_size(file, "llama.feed_forward_length", MAX_WIDTH, &i->d_ff, e));
-    TRY(get_size(file, "llama.attention.head_count", MAX_WIDTH, &i->n_head, e));
-    TRY(get_size(file, "llama.context_length", MAX_CONTEXT, &i->n_ctx_train, e));
-    i->n_head_kv = i->n_head;
-    if (gguf_get_u64(file, "llama.attention.head_count_kv", &(uint64_t){0}, NULL) == ERR_OK)
-        TRY(get_size(file, "llama.attention.head_count_kv", i->n_head, &i->n_head_kv, e));
-    i->d_head = i->d_model / i->n_head;
-    if (gguf_get_u64(file, "llama.attention.key_length", &(uint64_t){0}, NULL) == ERR_OK)
-        TRY(get_size(file, "llama.attention.key_length", 1024, &i->d_head, e));
-    if (i->n_head % i->n_head_kv != 0 || i->d_head == 0 || i->d_head % 2 != 0 || i->d_head > 1024)
-        return err_set(e, ERR_INVALID,
-                       "model: %u heads over %u KV heads of %u: heads must be a multiple of KV "
-                       "heads, the head size even and at most 1024",
-                       i->n_head, i->n_head_kv, i->d_head);
-    if (!embed || embed->dim[1] > MAX_VOCAB)
-        return err_set(e, ERR_INVALID,
-                       "model: tensor token_embd.weight is missing or has more "
-                       "than %d rows",
-                       MAX_VOCAB);
-    i->n_vocab = (uint32_t)embed->dim[1];
-out:
-    return rc;
-}
-
-/* Frequencies of the rotary embedding; rope_freqs.weight (Llama 3.1) divides them one by one. */
-static int read_frequencies(struct model *m, const struct gguf *file, uint32_t n_rope, float **out,
-                            struct err *e)
-{
+    const char *arch = m->arch->name;
     double base = 10000, factor = 1;
-    struct str scaling = {0};
+    struct str scaling = STR("none");
+    char key[64];
     int rc;
-    TRY(get_real(file, "llama.rope.freq_base", &base, e));
-    TRY(get_real(file, "llama.rope.scaling.factor", &factor, e));
-    if (gguf_get_str(file, "llama.rope.scaling.type", &scaling, NULL) == ERR_OK &&
-        !str_eq_c(scaling, "none") && !str_eq_c(scaling, "linear"))
+    l->attention.n_rot = m->info.d_head;
+    TRY(weights_u32(g, arch, "rope.dimension_count",
+                    (struct weights_range){2, m->info.d_head, false}, &l->attention.n_rot, e));
+    TRY(weights_real(g, arch, "rope.freq_base", (struct weights_range){1, 1e12, false}, &base, e));
+    TRY(weights_real(g, arch, "rope.scaling.factor", (struct weights_range){1e-3, 1e6, false},
+                     &factor, e));
+    snprintf(key, sizeof key, "%s.rope.scaling.type", arch);
+    rc = gguf_get_str(g, key, &scaling, e);
+    if (rc != ERR_OK && rc != ERR_NOT_FOUND)
+        return rc;
+    bool is_linear = str_eq_c(scaling, "linear");
+    if (!is_linear && !str_eq_c(scaling, "none") && !str_eq_c(scaling, "llama3"))
         return err_set(e, ERR_UNSUPPORTED,
-                       "model: llama.rope.scaling.type '" STR_FMT "' is not "
-                       "supported: none, linear, or a rope_freqs tensor",
+                       "model: %s '" STR_FMT "': none, linear, llama3 are known", key,
                        STR_ARG(str_slice(scaling, 0, 32)));
-    if (!str_eq_c(scaling, "linear"))
-        factor = 1;
-    float *f = arena_array(&m->arena, n_rope / 2, sizeof *f), *divide = NULL;
-    if (!f)
-        return err_set(e, ERR_NOMEM, "rope frequencies");
-    for (uint32_t i = 0; i < n_rope / 2; i++)
-        f[i] = (float)(pow(base, -2.0 * i / n_rope) / factor);
-    if (gguf_find_tensor(file, "rope_freqs.weight")) {
-        TRY(weights_load_vector(m, file, "rope_freqs.weight", n_rope / 2, &divide, e));
-        for (uint32_t i = 0; i < n_rope / 2; i++)
-            f[i] /= divide[i];
-        m->ops->buffer_free(m->kern, divide);
-    }
-    *out = f;
+    if (l->attention.n_rot % 2)
+        return err_set(e, ERR_UNSUPPORTED, "model: rope.dimension_count is odd");
+    for (uint32_t i = 0; i < l->attention.n_rot / 2; i++)
+        l->inv_freq[i] = pow(base, -2.0 * i / l->attention.n_rot) / (is_linear ? factor : 1);
+    return read_rope_factors(g, l, e);
 out:
     return rc;
 }
 
-static int open_cache(struct model *m, const struct gguf *file, struct llama *l, struct err *e)
+static int load_layer(const struct weights *w, const struct model_info *info, uint32_t i,
+                      struct llama_layer *out, struct err *e)
 {
-    const struct model_info *i = &m->info;
-    struct kern_attention a = {.n_layer = i->n_layer,
-                               .n_head = i->n_head,
-                               .n_head_kv = i->n_head_kv,
-                               .d_head = i->d_head,
-                               .n_rope = i->d_head,
-                               .rope = KERN_ROPE_ADJACENT,
-                               .max_position = i->n_ctx_train,
-                               .scale = (float)(1 / sqrt(i->d_head)),
-                               .n_blocks = m->options.n_kv_blocks};
-    float *inv_freq = NULL;
+    uint32_t q = info->n_head * info->d_head, kv = info->n_head_kv * info->d_head;
+    const struct weights_want qkv[] = {
+        {"blk.%u.attn_q.weight", q}, {"blk.%u.attn_k.weight", kv}, {"blk.%u.attn_v.weight", kv}};
+    const struct weights_want output = {"blk.%u.attn_output.weight", info->d_model};
+    const struct weights_want gate_up[] = {{"blk.%u.ffn_gate.weight", info->d_ff},
+                                           {"blk.%u.ffn_up.weight", info->d_ff}};
+    const struct weights_want down = {"blk.%u.ffn_down.weight", info->d_model};
     int rc;
-    if (gguf_get_u64(file, "llama.rope.dimension_count", &(uint64_t){0}, NULL) == ERR_OK)
-        TRY(get_size(file, "llama.rope.dimension_count", i->d_head, &a.n_rope, e));
-    TRY(read_frequencies(m, file, a.n_rope & ~1u, &inv_freq, e));
-    a.inv_freq = inv_freq;
-    m->info.kv_bytes_per_block = m->ops->kv_block_bytes(&a);
-    TRY(m->ops->kv_open(m->kern, &a, &l->kv, e));
+    TRY(weights_vector(w, i, "blk.%u.attn_norm.weight", info->d_model, &out->attn_norm, e));
+    TRY(weights_vector(w, i, "blk.%u.ffn_norm.weight", info->d_model, &out->ffn_norm, e));
+    TRY(weights_matrix(w, i, info->d_model, qkv, 3, &out->qkv, e));
+    TRY(weights_matrix(w, i, q, &output, 1, &out->output, e));
+    TRY(weights_matrix(w, i, info->d_model, gate_up, 2, &out->gate_up, e));
+    TRY(weights_matrix(w, i, info->d_ff, &down, 1, &out->down, e));
 out:
     return rc;
 }
 
-static int open_layer(struct model *m, const struct gguf *file, uint32_t n, struct layer *out,
-                      struct err *e)
+/* The head is the embedding itself in models that tie them. */
+static int load_ends(const struct weights *w, const struct model_info *info, struct llama *l,
+                     struct err *e)
 {
-    const struct model_info *i = &m->info;
-    uint64_t d = i->d_model, q = (uint64_t)i->n_head * i->d_head;
-    uint64_t kv = (uint64_t)i->n_head_kv * i->d_head, ff = i->d_ff;
-    static const char *const SUFFIX[] = {"attn_q",      "attn_k",    "attn_v",
-                                         "attn_output", "ffn_gate",  "ffn_up",
-                                         "ffn_down",    "attn_norm", "ffn_norm"};
-    char name[9][48];
-    for (int s = 0; s < 9; s++)
-        snprintf(name[s], sizeof name[s], "blk.%u.%s.weight", n, SUFFIX[s]);
-    const struct weight_want qkv[] = {{name[0], q, d}, {name[1], kv, d}, {name[2], kv, d}};
-    const struct weight_want output = {name[3], d, q}, down = {name[6], d, ff};
-    const struct weight_want gate_up[] = {{name[4], ff, d}, {name[5], ff, d}};
+    const struct weights_want embedding = {"token_embd.weight", info->n_vocab};
+    const struct weights_want head = {"output.weight", info->n_vocab};
     int rc;
-    TRY(weights_load(m, file, qkv, 3, KERN_CONCAT, &out->qkv, e));
-    TRY(weights_load(m, file, &output, 1, KERN_CONCAT, &out->output, e));
-    TRY(weights_load(m, file, gate_up, 2, KERN_GATE_UP, &out->gate_up, e));
-    TRY(weights_load(m, file, &down, 1, KERN_CONCAT, &out->down, e));
-    TRY(weights_load_vector(m, file, name[7], d, &out->attn_norm, e));
-    TRY(weights_load_vector(m, file, name[8], d, &out->ffn_norm, e));
+    TRY(weights_matrix(w, 0, info->d_model, &embedding, 1, &l->embedding, e));
+    l->head = l->embedding;
+    if (gguf_find_tensor(w->file, head.name))
+        TRY(weights_matrix(w, 0, info->d_model, &head, 1, &l->head, e));
+    TRY(weights_vector(w, 0, "output_norm.weight", info->d_model, &l->output_norm, e));
 out:
     return rc;
 }
 
-static int open_activations(struct model *m, struct llama *l, struct err *e)
+static int open_buffers(struct model *m, struct llama *l, struct err *e)
 {
-    const struct model_info *i = &m->info;
-    size_t n = m->options.max_batch_tokens, q = (size_t)i->n_head * i->d_head;
-    size_t qkv = q + 2 * (size_t)i->n_head_kv * i->d_head;
-    int rc;
-    TRY(m->ops->buffer_alloc(m->kern, n * i->d_model, &l->x, e));
-    TRY(m->ops->buffer_alloc(m->kern, n * qkv, &l->qkv, e));
-    TRY(m->ops->buffer_alloc(m->kern, n * q, &l->att, e));
-    TRY(m->ops->buffer_alloc(m->kern, n * i->d_ff, &l->h, e));
-out:
-    return rc;
-}
-
-static int llama_open(struct model *m, const struct gguf *file, struct err *e)
-{
-    double eps = 1e-5;
-    int rc;
-    TRY(read_sizes(m, file, e));
-    struct llama *l = arena_alloc(&m->arena, sizeof *l);
-    m->state = l;
-    if (!l || !(l->layer = arena_array(&m->arena, m->info.n_layer, sizeof *l->layer)))
-        return err_set(e, ERR_NOMEM, "model");
-    TRY(get_real(file, "llama.attention.layer_norm_rms_epsilon", &eps, e));
-    l->eps = (float)eps;
-    const struct weight_want embed = {"token_embd.weight", m->info.n_vocab, m->info.d_model};
-    const struct weight_want head = {"output.weight", m->info.n_vocab, m->info.d_model};
-    TRY(weights_load(m, file, &embed, 1, KERN_CONCAT, &l->embed, e));
-    if (gguf_find_tensor(file, "output.weight"))
-        TRY(weights_load(m, file, &head, 1, KERN_CONCAT, &l->head, e));
-    TRY(weights_load_vector(m, file, "output_norm.weight", m->info.d_model, &l->out_norm, e));
-    for (uint32_t n = 0; n < m->info.n_layer; n++)
-        TRY(open_layer(m, file, n, &l->layer[n], e));
-    TRY(open_cache(m, file, l, e));
-    TRY(open_activations(m, l, e));
-out:
-    return rc;
-}
-
-static void close_layer(struct model *m, struct layer *y)
-{
-    m->ops->weight_free(m->kern, y->qkv);
-    m->ops->weight_free(m->kern, y->output);
-    m->ops->weight_free(m->kern, y->gate_up);
-    m->ops->weight_free(m->kern, y->down);
-    m->ops->buffer_free(m->kern, y->attn_norm);
-    m->ops->buffer_free(m->kern, y->ffn_norm);
-}
-
-static void llama_close(struct model *m)
-{
-    struct llama *l = m->state;
-    if (!l)
-        return;
-    for (uint32_t n = 0; l->layer && n < m->info.n_layer; n++)
-        close_layer(m, &l->layer[n]);
-    m->ops->weight_free(m->kern, l->embed);
-    m->ops->weight_free(m->kern, l->head);
-    m->ops->buffer_free(m->kern, l->out_norm);
-    m->ops->kv_close(m->kern, l->kv);
-    m->ops->buffer_free(m->kern, l->x);
-    m->ops->buffer_free(m->kern, l->qkv);
-    m->ops->buffer_free(m->kern, l->att);
-    m->ops->buffer_free(m->kern, l->h);
-}
-
-static int forward_layer(struct model *m, uint32_t n, const struct kern_batch *b, struct err *e)
-{
+    const struct model_info *info = &m->info;
     const struct kern_ops *k = m->ops;
-    struct llama *l = m->state;
-    const struct layer *y = &l->layer[n];
-    uint32_t n_tok = b->n_tok;
+    uint32_t q = info->n_head * info->d_head, kv = info->n_head_kv * info->d_head;
     int rc;
-    TRY(k->norm_matmul(m->kern, y->qkv, y->attn_norm, l->eps, l->x, NULL, n_tok, l->qkv, e));
-    TRY(k->attention(m->kern, l->kv, n, b, l->qkv, l->att, e));
-    TRY(k->matmul_add(m->kern, y->output, l->att, n_tok, l->x, e));
-    TRY(k->norm_swiglu(m->kern, y->gate_up, y->ffn_norm, l->eps, l->x, n_tok, l->h, e));
-    TRY(k->matmul_add(m->kern, y->down, l->h, n_tok, l->x, e));
+    TRY(k->buffer(m->device, info->d_model, &l->x, e));
+    TRY(k->buffer(m->device, q + 2 * kv, &l->qkv, e));
+    TRY(k->buffer(m->device, q, &l->attended, e));
+    TRY(k->buffer(m->device, info->d_ff, &l->hidden, e));
+    TRY(k->kv(m->device, &l->attention, &m->kv, e));
 out:
     return rc;
 }
 
-static int llama_forward(struct model *m, const struct model_batch *b, float *logits, struct err *e)
+static int llama_load(struct model *m, const struct gguf *g, struct err *e)
 {
-    struct llama *l = m->state;
-    struct kern_batch kb = {b->n_tok, b->position, b->seq, b->block_table};
+    const struct weights w = {g, m->ops, m->device};
+    struct llama *l;
+    double eps = 0;
     int rc;
-    TRY(m->ops->embed(m->kern, l->embed, b->token, b->n_tok, l->x, e));
-    for (uint32_t n = 0; n < m->info.n_layer; n++)
-        TRY(forward_layer(m, n, &kb, e));
-    if (b->n_row)
-        TRY(m->ops->norm_matmul(m->kern, l->head ? l->head : l->embed, l->out_norm, l->eps, l->x,
-                                b->row_token, b->n_row, logits, e));
+    TRY(read_shape(m, g, e));
+    m->state = l = calloc(1, sizeof *l + m->info.n_layer * sizeof *l->layer);
+    if (!l)
+        return err_set(e, ERR_NOMEM, "model: %u layers", m->info.n_layer);
+    TRY(weights_real(g, m->arch->name, "attention.layer_norm_rms_epsilon",
+                     (struct weights_range){0, 1, true}, &eps, e));
+    l->eps = (float)eps;
+    TRY(read_rope(m, g, l, e));
+    for (uint32_t i = 0; i < m->info.n_layer; i++)
+        TRY(load_layer(&w, &m->info, i, &l->layer[i], e));
+    TRY(load_ends(&w, &m->info, l, e));
+    l->attention.n_layer = m->info.n_layer;
+    l->attention.n_head = m->info.n_head;
+    l->attention.n_head_kv = m->info.n_head_kv;
+    l->attention.d_head = m->info.d_head;
+    l->attention.inv_freq = l->inv_freq;
+    l->attention.n_blocks = m->options.n_kv_blocks;
+    m->info.kv_bytes_per_block = m->ops->kv_block_bytes(&l->attention);
+    TRY(open_buffers(m, l, e));
 out:
     return rc;
 }
 
-const struct model_arch ARCH_LLAMA = {
-    .name = "llama",
-    .open = llama_open,
-    .close = llama_close,
-    .forward = llama_forward,
-};
+static void llama_forward(struct model *m, const struct model_batch *b, float *logits)
+{
+    const struct llama *l = m->state;
+    const struct kern_ops *k = m->ops;
+    struct kern_device *d = m->device;
+    k->embed(d, l->embedding, l->x);
+    for (uint32_t i = 0; i < m->info.n_layer; i++) {
+        const struct llama_layer *layer = &l->layer[i];
+        const struct kern_norm attn_norm = {layer->attn_norm, l->eps};
+        const struct kern_norm ffn_norm = {layer->ffn_norm, l->eps};
+        k->project(d, l->x, &attn_norm, layer->qkv, l->qkv);
+        k->attention(d, i, l->qkv, l->attended);
+        k->project_add(d, l->attended, layer->output, l->x);
+        k->gate_up(d, l->x, &ffn_norm, layer->gate_up, l->hidden);
+        k->project_add(d, l->hidden, layer->down, l->x);
+    }
+    const struct kern_norm norm = {l->output_norm, l->eps};
+    k->head(d, l->x, b->n_row, b->row_token, &norm, l->head, logits);
+}
+
+const struct model_arch ARCH_LLAMA = {"llama", llama_load, llama_forward};

@@ -357,6 +357,11 @@ size_t gguf_file_bytes(const struct gguf *g)
     return g->bytes;
 }
 
+void gguf_content_hash(const struct gguf *g, char out[33])
+{
+    hash128_hex(g->base, g->bytes, out);
+}
+
 static int find_value(const struct gguf *g, const char *key, const struct value **out,
                       struct err *e)
 {
@@ -509,4 +514,14 @@ uint64_t gguf_tensor_count(const struct gguf *g)
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, uint64_t i)
 {
     return i < g->n_tensors ? &g->tensors[i] : NULL;
+}
+
+void gguf_release(const struct gguf *g, const struct gguf_tensor *t)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t from = (size_t)((const uint8_t *)t->data - g->base), to = from + t->bytes;
+    from = (from + page - 1) / page * page;
+    to = to / page * page;
+    if (to > from)
+        (void)madvise((void *)(uintptr_t)(g->base + from), to - from, MADV_DONTNEED);
 }

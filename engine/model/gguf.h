@@ -50,6 +50,8 @@ struct gguf_tensor {
 MUST_USE int gguf_open(struct gguf **out, const char *path, struct err *e);
 void gguf_close(struct gguf *g);
 size_t gguf_file_bytes(const struct gguf *g);
+/* XXH3 of the whole file, 32 hex digits and NUL. Reads every page. */
+void gguf_content_hash(const struct gguf *g, char out[33]);
 
 /* ERR_NOT_FOUND when absent; ERR_INVALID when of another type, with key and both types. */
 MUST_USE int gguf_get_str(const struct gguf *g, const char *key, struct str *out, struct err *e);
@@ -66,4 +68,6 @@ double gguf_array_f64(const struct gguf_array *a, uint64_t i);
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
 uint64_t gguf_tensor_count(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, uint64_t i);
+/* The data of t has been copied: its pages may leave memory. It stays readable. */
+void gguf_release(const struct gguf *g, const struct gguf_tensor *t);
 #endif

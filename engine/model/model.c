@@ -1,36 +1,47 @@
-/* Opening and running a model: finds architecture and backend, checks a batch, hands over. */
+/* Opening a model and running a batch. A batch comes from the scheduler, but a wrong index would
+ * read foreign memory, so each one is checked against the model's shapes before the device runs. */
 #include "engine/model/arch.h"
 
-#include "common/hash.h"
-
 #include <stdlib.h>
+#include <string.h>
 
-static struct str hash_weights(const struct gguf *file, struct arena *a)
+enum { MAX_BATCH_TOKENS = 1 << 16, MAX_KV_BLOCKS = 1 << 22 };
+
+_Static_assert(KV_BLOCK_TOKENS == KERN_BLOCK_TOKENS, "one block size for scheduler and kernels");
+
+static int check_options(const struct model_options *o, struct err *e)
 {
-    uint64_t h = 0;
-    for (uint64_t i = 0; i < gguf_tensor_count(file); i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(file, i);
-        h = hash64(t->name.p, t->name.n, h);
-        h = hash64(t->data, t->bytes, h);
-    }
-    return arena_printf(a, "%016llx", (unsigned long long)h);
+    if (o->n_kv_blocks == 0 || o->n_kv_blocks > MAX_KV_BLOCKS)
+        return err_set(e, ERR_INVALID, "model: %u KV blocks: 1 to %d", o->n_kv_blocks,
+                       MAX_KV_BLOCKS);
+    if (o->max_batch_tokens == 0 || o->max_batch_tokens > MAX_BATCH_TOKENS)
+        return err_set(e, ERR_INVALID, "model: batches of %u tokens: 1 to %d", o->max_batch_tokens,
+                       MAX_BATCH_TOKENS);
+    if (o->max_batch_rows > o->max_batch_tokens)
+        return err_set(e, ERR_INVALID, "model: %u rows with logits of %u tokens", o->max_batch_rows,
+                       o->max_batch_tokens);
+    return ERR_OK;
 }
 
-static int open_parts(struct model *m, const struct gguf *file, struct err *e)
+static int read_identity(struct model *m, const struct gguf *g, struct err *e)
 {
     struct str arch, name = {0};
     int rc;
-    TRY(gguf_get_str(file, "general.architecture", &arch, e));
-    TRY(model_arch_find(&m->arch, arch, e));
-    TRY(kern_find(&m->ops, m->options.backend, e));
-    if (gguf_get_str(file, "general.name", &name, NULL) != ERR_OK)
-        name = STR("");
+    TRY(gguf_get_str(g, "general.architecture", &arch, e));
+    TRY(arch_find(arch, &m->arch, e));
+    rc = gguf_get_str(g, "general.name", &name, e);
+    if (rc != ERR_OK && rc != ERR_NOT_FOUND)
+        return rc;
+    m->name = calloc(1, name.n + 1);
+    if (!m->name)
+        return err_set(e, ERR_NOMEM, "model");
+    if (name.n)
+        memcpy(m->name, name.p, name.n);
+    m->info.name = (struct str){m->name, name.n};
     m->info.arch = str_from(m->arch->name);
-    m->info.name = arena_str(&m->arena, str_slice(name, 0, 256));
-    m->info.weights_hash = hash_weights(file, &m->arena);
-    struct kern_options ko = {.n_threads = m->options.n_threads};
-    TRY(m->ops->open(&m->kern, &ko, m->options.max_batch_tokens, e));
-    TRY(m->arch->open(m, file, e));
+    gguf_content_hash(g, m->hash);
+    m->info.weights_hash = (struct str){m->hash, 16};
+    rc = ERR_OK;
 out:
     return rc;
 }
@@ -38,32 +49,34 @@ out:
 int model_open(struct model **out, const struct gguf *file, const struct model_options *options,
                struct err *e)
 {
+    int rc;
     *out = NULL;
-    if (options->n_kv_blocks == 0 || options->max_batch_tokens == 0 || options->max_batch_rows == 0)
-        return err_set(e, ERR_INVALID, "model: KV blocks, batch tokens and rows must be above 0");
     struct model *m = calloc(1, sizeof *m);
     if (!m)
         return err_set(e, ERR_NOMEM, "model");
-    arena_init(&m->arena, 64u << 20);
     m->options = *options;
-    int rc = open_parts(m, file, e);
-    if (rc != ERR_OK) {
-        model_close(m);
-        return rc;
-    }
+    TRY(check_options(options, e));
+    TRY(read_identity(m, file, e));
+    TRY(kern_find(options->backend, &m->ops, e));
+    const struct kern_options kern = {options->n_threads, options->max_batch_tokens};
+    TRY(m->ops->open(&m->device, &kern, e));
+    TRY(m->arch->load(m, file, e));
+    m->info.weight_bytes = m->ops->weight_bytes(m->device);
     *out = m;
     return ERR_OK;
+out:
+    model_close(m);
+    return rc;
 }
 
 void model_close(struct model *m)
 {
     if (!m)
         return;
-    if (m->arch && m->kern)
-        m->arch->close(m);
-    if (m->ops)
-        m->ops->close(m->kern);
-    arena_free(&m->arena);
+    if (m->device)
+        m->ops->close(m->device);
+    free(m->state);
+    free(m->name);
     free(m);
 }
 
@@ -72,15 +85,66 @@ const struct model_info *model_get_info(const struct model *m)
     return &m->info;
 }
 
-int model_forward(struct model *m, const struct model_batch *b, float *logits, struct err *e)
+static int check_token(const struct model *m, const struct model_batch *b, uint32_t t,
+                       struct err *e)
 {
-    if (b->n_tok == 0 || b->n_tok > m->options.max_batch_tokens ||
-        b->n_row > m->options.max_batch_rows)
-        return err_set(e, ERR_BUG, "batch of %u tokens and %u rows: at most %u and %u", b->n_tok,
-                       b->n_row, m->options.max_batch_tokens, m->options.max_batch_rows);
-    for (uint32_t i = 0; i < b->n_tok; i++)
-        if ((uint32_t)b->token[i] >= m->info.n_vocab || b->position[i] >= m->info.n_ctx_train)
-            return err_set(e, ERR_BUG, "batch token %u: id %d at position %u is out of range", i,
-                           (int)b->token[i], b->position[i]);
-    return m->arch->forward(m, b, logits, e);
+    uint32_t position = b->position[t];
+    if (b->token[t] < 0 || (uint32_t)b->token[t] >= m->info.n_vocab)
+        return err_set(e, ERR_INVALID, "batch: token %u has id %d of %u", t, b->token[t],
+                       m->info.n_vocab);
+    if (position >= m->info.n_ctx_train || position / KV_BLOCK_TOKENS >= m->options.n_kv_blocks)
+        return err_set(e, ERR_INVALID, "batch: token %u at position %u: %u and %u KV blocks", t,
+                       position, m->info.n_ctx_train, m->options.n_kv_blocks);
+    if (t > 0 && b->seq[t] == b->seq[t - 1] && position != b->position[t - 1] + 1)
+        return err_set(e, ERR_INVALID, "batch: token %u at position %u after %u", t, position,
+                       b->position[t - 1]);
+    bool is_last = t + 1 == b->n_tok || b->seq[t + 1] != b->seq[t];
+    for (uint32_t i = 0; is_last && i <= position / KV_BLOCK_TOKENS; i++)
+        if (b->block_table[b->seq[t]][i] >= m->options.n_kv_blocks)
+            return err_set(e, ERR_BUG, "batch: sequence %u, block %u is %u of %u", b->seq[t], i,
+                           b->block_table[b->seq[t]][i], m->options.n_kv_blocks);
+    return ERR_OK;
+}
+
+static int check_batch(const struct model *m, const struct model_batch *b, struct err *e)
+{
+    int rc = ERR_OK;
+    if (b->n_tok == 0 || b->n_tok > m->options.max_batch_tokens)
+        return err_set(e, ERR_INVALID, "batch: %u tokens: 1 to %u", b->n_tok,
+                       m->options.max_batch_tokens);
+    if (b->n_row > m->options.max_batch_rows)
+        return err_set(e, ERR_INVALID, "batch: %u rows: at most %u", b->n_row,
+                       m->options.max_batch_rows);
+    for (uint32_t t = 0; t < b->n_tok; t++)
+        TRY(check_token(m, b, t, e));
+    for (uint32_t r = 0; r < b->n_row; r++)
+        if (b->row_token[r] >= b->n_tok)
+            return err_set(e, ERR_INVALID, "batch: row %u wants token %u of %u", r, b->row_token[r],
+                           b->n_tok);
+out:
+    return rc;
+}
+
+struct step {
+    struct model *model;
+    const struct model_batch *batch;
+    float *logits;
+};
+
+static void run_step(void *arg)
+{
+    const struct step *s = arg;
+    const struct model_batch *b = s->batch;
+    const struct kern_step work = {b->n_tok, b->token, b->position, b->seq, b->block_table};
+    s->model->ops->begin(s->model->device, &work, s->model->kv);
+    s->model->arch->forward(s->model, b, s->logits);
+}
+
+int model_forward(struct model *m, const struct model_batch *batch, float *logits, struct err *e)
+{
+    int rc = check_batch(m, batch, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct step s = {m, batch, logits};
+    return m->ops->run(m->device, run_step, &s, e);
 }

@@ -1,60 +1,113 @@
-/* Looks a tensor up, checks its shape, uploads it. */
+/* Every tensor is checked against the shape the metadata promises before the device sees it; pages
+ * of the mapping are given back once copied, so that no second copy stays resident. */
 #include "engine/model/weights.h"
 
-enum { MAX_PARTS = 4 };
+#include <stdio.h>
+#include <string.h>
 
-static int find_shaped(const struct gguf *file, const struct weight_want *want,
+enum { NAME_BYTES = 128 };
+
+static const char *tensor_name(char out[NAME_BYTES], const char *pattern, uint32_t layer)
+{
+    const char *mark = strstr(pattern, "%u");
+    if (mark)
+        snprintf(out, NAME_BYTES, "%.*s%u%s", (int)(mark - pattern), pattern, layer, mark + 2);
+    else
+        snprintf(out, NAME_BYTES, "%s", pattern);
+    return out;
+}
+
+static int find_tensor(const struct gguf *g, const char *name, uint64_t d0, uint64_t d1,
                        const struct gguf_tensor **out, struct err *e)
 {
-    const struct gguf_tensor *t = gguf_find_tensor(file, want->name);
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
     if (!t)
-        return err_set(e, ERR_INVALID, "weights: tensor %s is missing: is the file complete?",
-                       want->name);
-    if (t->dim[0] != want->n_cols || t->dim[1] != want->n_rows || t->dim[2] * t->dim[3] != 1)
         return err_set(e, ERR_INVALID,
-                       "weights: %s: want [%llu,%llu] got [%llu,%llu]: do the file's sizes belong "
-                       "to another model, or was it converted transposed?",
-                       want->name, (unsigned long long)want->n_rows,
-                       (unsigned long long)want->n_cols, (unsigned long long)t->dim[1],
-                       (unsigned long long)t->dim[0]);
+                       "weights: tensor %s is missing (want [%llu, %llu]): is the "
+                       "file a whole model of this architecture?",
+                       name, (unsigned long long)d0, (unsigned long long)d1);
+    if (t->dim[0] != d0 || t->dim[1] != d1 || t->dim[2] != 1 || t->dim[3] != 1)
+        return err_set(e, ERR_INVALID,
+                       "weights: tensor %s: want [%llu, %llu], got "
+                       "[%llu, %llu, %llu, %llu]: does it belong to this model?",
+                       name, (unsigned long long)d0, (unsigned long long)d1,
+                       (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
+                       (unsigned long long)t->dim[2], (unsigned long long)t->dim[3]);
     *out = t;
     return ERR_OK;
 }
 
-int weights_load(struct model *m, const struct gguf *file, const struct weight_want *want,
-                 uint32_t n, enum kern_layout layout, struct kern_weight **out, struct err *e)
+int weights_matrix(const struct weights *w, uint32_t layer, uint32_t cols,
+                   const struct weights_want *want, uint32_t n, const struct kern_matrix **out,
+                   struct err *e)
 {
-    struct kern_matrix part[MAX_PARTS];
-    int rc;
-    *out = NULL;
+    struct kern_part part[KERN_MAX_PARTS] = {0};
+    const struct gguf_tensor *tensor[KERN_MAX_PARTS];
+    char name[NAME_BYTES];
+    int rc = ERR_OK;
     for (uint32_t i = 0; i < n; i++) {
-        const struct gguf_tensor *t;
-        TRY(find_shaped(file, &want[i], &t, e));
-        part[i] = (struct kern_matrix){t->data, t->type, t->dim[1], t->dim[0]};
+        tensor_name(name, want[i].name, layer);
+        TRY(find_tensor(w->file, name, cols, want[i].rows, &tensor[i], e));
+        part[i] = (struct kern_part){tensor[i]->type, want[i].rows, tensor[i]->data};
     }
-    rc = m->ops->weight_load(m->kern, part, n, layout, out, e);
-    if (rc != ERR_OK && e)
-        err_wrap(e, "weights: %s", want[0].name);
-    if (rc == ERR_OK)
-        m->info.weight_bytes += m->ops->weight_bytes(*out);
+    rc = w->ops->matrix(w->device, cols, part, n, out, e);
+    if (rc != ERR_OK)
+        return e ? err_wrap(e, "weights: tensor %s", tensor_name(name, want[0].name, layer)) : rc;
+    for (uint32_t i = 0; i < n; i++)
+        gguf_release(w->file, tensor[i]);
 out:
     return rc;
 }
 
-int weights_load_vector(struct model *m, const struct gguf *file, const char *name, uint64_t n,
-                        float **out, struct err *e)
+int weights_vector(const struct weights *w, uint32_t layer, const char *pattern, uint32_t n,
+                   const struct kern_vector **out, struct err *e)
 {
     const struct gguf_tensor *t;
-    struct weight_want want = {name, 1, n};
+    char name[NAME_BYTES];
     int rc;
-    *out = NULL;
-    TRY(find_shaped(file, &want, &t, e));
-    if (t->type != DTYPE_F32 && t->type != DTYPE_F16 && t->type != DTYPE_BF16)
-        return err_set(e, ERR_UNSUPPORTED, "weights: %s has type %s: F32, F16 or BF16 is expected",
-                       name, dtype_name(t->type));
-    TRY(m->ops->buffer_alloc(m->kern, n, out, e));
-    dtype_to_f32(t->type, t->data, *out, n);
-    m->info.weight_bytes += n * sizeof(float);
+    TRY(find_tensor(w->file, tensor_name(name, pattern, layer), n, 1, &t, e));
+    if (t->type != DTYPE_F32)
+        return err_set(e, ERR_UNSUPPORTED, "weights: tensor %s: want F32, got %s", name,
+                       dtype_name(t->type));
+    rc = w->ops->vector(w->device, t->data, n, out, e);
 out:
+    return rc;
+}
+
+static int out_of_range(const char *key, double got, struct weights_range r, struct err *e)
+{
+    return err_set(e, ERR_INVALID, "model: %s is %.9g: %.9g to %.9g is allowed", key, got, r.min,
+                   r.max);
+}
+
+int weights_real(const struct gguf *g, const char *arch, const char *name,
+                 struct weights_range range, double *out, struct err *e)
+{
+    char key[NAME_BYTES];
+    double value;
+    snprintf(key, sizeof key, "%s.%s", arch, name);
+    int rc = gguf_get_f64(g, key, &value, e);
+    if (rc == ERR_NOT_FOUND && !range.is_needed)
+        return ERR_OK;
+    if (rc == ERR_NOT_FOUND)
+        return err_set(e, ERR_INVALID, "model: key %s is missing", key);
+    if (rc != ERR_OK)
+        return rc;
+    if (!(value >= range.min && value <= range.max))
+        return out_of_range(key, value, range, e);
+    *out = value;
+    return ERR_OK;
+}
+
+int weights_u32(const struct gguf *g, const char *arch, const char *name,
+                struct weights_range range, uint32_t *out, struct err *e)
+{
+    double value = *out;
+    int rc = weights_real(g, arch, name, range, &value, e);
+    if (rc == ERR_OK && value != (double)(uint32_t)value)
+        return err_set(e, ERR_INVALID, "model: %s.%s is %.9g: a whole number is expected", arch,
+                       name, value);
+    if (rc == ERR_OK)
+        *out = (uint32_t)value;
     return rc;
 }

@@ -1,20 +1,39 @@
-/* engine/model/weights.h - tensors of a GGUF file onto a backend, with their shapes checked. */
+/* engine/model/weights.h - tensors of a file, checked by name, shape and type, onto a device. */
 #ifndef ENGINE_MODEL_WEIGHTS_H
 #define ENGINE_MODEL_WEIGHTS_H
 
-#include "engine/model/arch.h"
+#include "engine/model/gguf.h"
+#include "kernels/ops.h"
 
-struct weight_want {
-    const char *name; /* full tensor name */
-    uint64_t n_rows, n_cols;
+struct weights {
+    const struct gguf *file;
+    const struct kern_ops *ops;
+    struct kern_device *device;
 };
 
-/* Messages name the tensor, the shape wanted and the one found. */
-MUST_USE int weights_load(struct model *m, const struct gguf *file, const struct weight_want *want,
-                          uint32_t n, enum kern_layout layout, struct kern_weight **out,
-                          struct err *e);
-/* A vector of n floats in a backend buffer, from F32, F16 or BF16. */
-MUST_USE int weights_load_vector(struct model *m, const struct gguf *file, const char *name,
-                                 uint64_t n, float **out, struct err *e);
+struct weights_want {
+    const char *name; /* with the layer's number at %u */
+    uint32_t rows;
+};
+
+/* Rows of the named tensors of layer `layer`, each [cols, rows] in the file's order, stacked.
+ * Errors name the tensor, what is wanted and what was found. */
+MUST_USE int weights_matrix(const struct weights *w, uint32_t layer, uint32_t cols,
+                            const struct weights_want *want, uint32_t n,
+                            const struct kern_matrix **out, struct err *e);
+/* An F32 tensor of n elements. */
+MUST_USE int weights_vector(const struct weights *w, uint32_t layer, const char *name, uint32_t n,
+                            const struct kern_vector **out, struct err *e);
+
+/* Integer or real key of an architecture, "<arch>.<name>". Absent: *out stays and ERR_OK when
+ * `is_needed` is false. Outside min..max: ERR_INVALID with both. */
+struct weights_range {
+    double min, max;
+    bool is_needed;
+};
+MUST_USE int weights_u32(const struct gguf *g, const char *arch, const char *name,
+                         struct weights_range range, uint32_t *out, struct err *e);
+MUST_USE int weights_real(const struct gguf *g, const char *arch, const char *name,
+                          struct weights_range range, double *out, struct err *e);
 
 #endif

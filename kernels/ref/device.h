@@ -1,0 +1,59 @@
+/* kernels/ref/device.h - state of the reference backend: plain C, weights as in the file, float32
+ * activations and KV cache. Slow and simple: the truth the others are compared with. */
+#ifndef KERNELS_REF_DEVICE_H
+#define KERNELS_REF_DEVICE_H
+
+#include "common/arena.h"
+#include "kernels/ops.h"
+#include "kernels/threads.h"
+
+struct kern_vector {
+    uint32_t n;
+    float *data;
+};
+
+struct kern_matrix {
+    uint32_t cols, rows, n_parts;
+    struct kern_part part[KERN_MAX_PARTS]; /* data is our copy */
+    size_t row_bytes[KERN_MAX_PARTS];
+};
+
+struct kern_buffer {
+    uint32_t width;
+    float *data;
+};
+
+struct kern_kv {
+    struct kern_attn_shape shape;
+    float *k, *v; /* [n_layer][n_blocks][16][n_head_kv][d_head] */
+};
+
+struct kern_device {
+    struct arena arena; /* everything below and all weights */
+    struct team *team;
+    uint32_t max_tok, max_cols;
+    size_t weight_bytes;
+    const struct kern_step *step;
+    struct kern_kv *kv;
+    float *normed;       /* [max_tok, max_cols] */
+    float *head_in;      /* rows picked for the head, [max_tok, max_cols] */
+    float **row_scratch; /* per thread [max_cols] */
+    double **score;      /* per thread [positions of the KV cache] */
+};
+
+/* One per op, in math.c. */
+void ref_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x);
+void ref_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                 const struct kern_matrix *w, struct kern_buffer *y);
+void ref_project_add(struct kern_device *d, const struct kern_buffer *h,
+                     const struct kern_matrix *w, struct kern_buffer *x);
+void ref_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                 const struct kern_matrix *w, struct kern_buffer *h);
+void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
+              const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
+              float *logits);
+/* In attention.c. */
+void ref_attention(struct kern_device *d, uint32_t layer, struct kern_buffer *qkv,
+                   struct kern_buffer *y);
+
+#endif

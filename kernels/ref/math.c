@@ -1,0 +1,162 @@
+/* Norms and matrix products, one row of weights at a time, threads split by rows. A dot product is
+ * summed in float in sixteen lanes over 32 elements, and in double over those pieces. */
+#include "kernels/ref/device.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 16, PIECE = 32 };
+
+static double dot(const float *a, const float *b, uint32_t n)
+{
+    double sum = 0;
+    uint32_t i = 0;
+    for (; i + PIECE <= n; i += PIECE) {
+        float lane[LANES];
+        for (int j = 0; j < LANES; j++)
+            lane[j] = a[i + j] * b[i + j];
+        for (int j = 0; j < LANES; j++)
+            lane[j] += a[i + LANES + j] * b[i + LANES + j];
+        for (int width = LANES / 2; width > 0; width /= 2)
+            for (int j = 0; j < width; j++)
+                lane[j] += lane[j + width];
+        sum += (double)lane[0];
+    }
+    for (; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+static const void *row_at(const struct kern_matrix *w, uint32_t row, uint32_t *dtype)
+{
+    uint32_t p = 0;
+    while (row >= w->part[p].rows)
+        row -= w->part[p++].rows;
+    *dtype = w->part[p].dtype;
+    return (const char *)w->part[p].data + row * w->row_bytes[p];
+}
+
+static void expand_row(const struct kern_matrix *w, uint32_t row, float *dst)
+{
+    uint32_t dtype;
+    const void *src = row_at(w, row, &dtype);
+    dtype_to_f32(dtype, src, dst, w->cols);
+}
+
+struct norm_job {
+    const float *x;
+    float *y;
+    const struct kern_norm *norm;
+    uint32_t n_tok, width;
+};
+
+static void norm_part(void *arg, uint32_t thread, uint32_t n_threads)
+{
+    const struct norm_job *j = arg;
+    struct team_range r = team_share(j->n_tok, thread, n_threads);
+    for (uint32_t t = r.from; t < r.to; t++) {
+        const float *x = j->x + (size_t)t * j->width;
+        float *y = j->y + (size_t)t * j->width;
+        double squares = 0;
+        for (uint32_t i = 0; i < j->width; i++)
+            squares += (double)x[i] * (double)x[i];
+        double scale = 1 / sqrt(squares / j->width + (double)j->norm->eps);
+        for (uint32_t i = 0; i < j->width; i++)
+            y[i] = (float)((double)x[i] * scale) * j->norm->weight->data[i];
+    }
+}
+
+/* x itself without a norm, else the device's scratch. */
+static const float *normed(struct kern_device *d, const float *x, uint32_t width, uint32_t n_tok,
+                           const struct kern_norm *norm)
+{
+    if (!norm)
+        return x;
+    struct norm_job j = {x, d->normed, norm, n_tok, width};
+    team_each(d->team, norm_part, &j);
+    return d->normed;
+}
+
+struct product_job {
+    struct kern_device *d;
+    const float *x;
+    const struct kern_matrix *w;
+    float *y;
+    uint32_t n_tok;
+    bool add;
+};
+
+static void product_part(void *arg, uint32_t thread, uint32_t n_threads)
+{
+    const struct product_job *j = arg;
+    struct team_range r = team_share(j->w->rows, thread, n_threads);
+    float *row = j->d->row_scratch[thread];
+    for (uint32_t i = r.from; i < r.to; i++) {
+        expand_row(j->w, i, row);
+        for (uint32_t t = 0; t < j->n_tok; t++) {
+            float *y = &j->y[(size_t)t * j->w->rows + i];
+            float value = (float)dot(row, j->x + (size_t)t * j->w->cols, j->w->cols);
+            *y = j->add ? *y + value : value;
+        }
+    }
+}
+
+void ref_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                 const struct kern_matrix *w, struct kern_buffer *y)
+{
+    uint32_t n = d->step->n_tok;
+    struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, y->data, n, false};
+    team_each(d->team, product_part, &j);
+}
+
+void ref_project_add(struct kern_device *d, const struct kern_buffer *h,
+                     const struct kern_matrix *w, struct kern_buffer *x)
+{
+    struct product_job j = {d, h->data, w, x->data, d->step->n_tok, true};
+    team_each(d->team, product_part, &j);
+}
+
+static void gate_part(void *arg, uint32_t thread, uint32_t n_threads)
+{
+    const struct product_job *j = arg;
+    uint32_t width = j->w->rows / 2;
+    struct team_range r = team_share(width, thread, n_threads);
+    float *row = j->d->row_scratch[thread];
+    for (uint32_t i = r.from; i < r.to; i++) {
+        expand_row(j->w, i, row);
+        for (uint32_t t = 0; t < j->n_tok; t++) {
+            double g = dot(row, j->x + (size_t)t * j->w->cols, j->w->cols);
+            j->y[(size_t)t * width + i] = (float)(g / (1 + exp(-g)));
+        }
+        expand_row(j->w, width + i, row);
+        for (uint32_t t = 0; t < j->n_tok; t++)
+            j->y[(size_t)t * width + i] *=
+                (float)dot(row, j->x + (size_t)t * j->w->cols, j->w->cols);
+    }
+}
+
+void ref_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                 const struct kern_matrix *w, struct kern_buffer *h)
+{
+    uint32_t n = d->step->n_tok;
+    struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, h->data, n, false};
+    team_each(d->team, gate_part, &j);
+}
+
+void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
+              const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
+              float *logits)
+{
+    for (uint32_t i = 0; i < n_row; i++)
+        memcpy(d->head_in + (size_t)i * x->width, x->data + (size_t)row[i] * x->width,
+               x->width * sizeof(float));
+    struct product_job j = {d,    normed(d, d->head_in, x->width, n_row, norm), w, logits, n_row,
+                            false};
+    team_each(d->team, product_part, &j);
+}
+
+void ref_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x)
+{
+    for (uint32_t t = 0; t < d->step->n_tok; t++)
+        expand_row(w, (uint32_t)d->step->token[t], x->data + (size_t)t * x->width);
+}

@@ -1,0 +1,236 @@
+/* Compute threads: pinned, joined by a generation counter and a count of those still at work.
+ *
+ * Two words are waited on: `generation` by the helpers, `pending` by the leader; and `body_turn` by
+ * the leader (for the next body) and the caller (for its end). Whoever changes a word looks at its
+ * sleepers, with sequentially consistent order between the two, and wakes them. */
+#include "kernels/threads.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 256, SPIN_PAUSES = 600 }; /* about 20 us where a pause takes 35 ns */
+
+struct word { /* a cache line of its own */
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t sleepers;
+};
+
+struct member {
+    struct team *team;
+    uint32_t index;
+    int core;
+    pthread_t thread;
+};
+
+struct team {
+    struct word generation, pending, body_turn; /* body_turn: odd while a body runs */
+    team_fn fn;
+    void *fn_arg;
+    void (*body)(void *arg);
+    void *body_arg;
+    atomic_bool is_closing;
+    uint32_t n_threads, n_started;
+    struct member member[];
+};
+
+static void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value)
+{
+    return syscall(SYS_futex, (uint32_t *)word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+/* Until w is no longer `old`; gives the new value. */
+static uint32_t wait_change(struct word *w, uint32_t old, uint32_t spins)
+{
+    uint32_t now;
+    for (uint32_t i = 0; i < spins; i++) {
+        now = atomic_load_explicit(&w->value, memory_order_acquire);
+        if (now != old)
+            return now;
+        pause_cpu();
+    }
+    atomic_fetch_add(&w->sleepers, 1);
+    while ((now = atomic_load(&w->value)) == old)
+        futex(&w->value, FUTEX_WAIT, old);
+    atomic_fetch_sub(&w->sleepers, 1);
+    return now;
+}
+
+static void wake(struct word *w)
+{
+    if (atomic_load(&w->sleepers) > 0)
+        futex(&w->value, FUTEX_WAKE, INT_MAX);
+}
+
+static void help(struct team *t, uint32_t index)
+{
+    for (uint32_t seen = 0;;) {
+        seen = wait_change(&t->generation, seen, SPIN_PAUSES);
+        if (atomic_load(&t->is_closing))
+            return;
+        t->fn(t->fn_arg, index, t->n_threads);
+        atomic_fetch_sub(&t->pending.value, 1);
+        wake(&t->pending);
+    }
+}
+
+static void lead(struct team *t)
+{
+    for (uint32_t seen = 0;;) {
+        /* No spin: between steps this core belongs to whoever prepares the next one. */
+        seen = wait_change(&t->body_turn, seen, 0);
+        if (atomic_load(&t->is_closing))
+            return;
+        t->body(t->body_arg);
+        seen++;
+        atomic_store(&t->body_turn.value, seen);
+        wake(&t->body_turn);
+    }
+}
+
+static void *member_main(void *arg)
+{
+    struct member *m = arg;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(m->core, &set);
+    /* A core that went away since the mask was read: run unpinned, only slower. */
+    (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    if (m->index == 0)
+        lead(m->team);
+    else
+        help(m->team, m->index);
+    return NULL;
+}
+
+/* cgroup v2 cpu.max, "QUOTA PERIOD" or "max PERIOD": whole cores, 0 when there is no limit. */
+static uint32_t quota_cores(void)
+{
+    char line[64] = "";
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!f)
+        return 0;
+    bool is_read = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    char *rest;
+    unsigned long long quota = is_read ? strtoull(line, &rest, 10) : 0;
+    if (!is_read || rest == line)
+        return 0;
+    unsigned long long period = strtoull(rest, NULL, 10);
+    if (!quota || !period)
+        return 0;
+    return quota < period ? 1 : (uint32_t)(quota / period);
+}
+
+static uint32_t list_cores(int core[MAX_THREADS])
+{
+    cpu_set_t set;
+    uint32_t n = 0;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int c = 0; c < CPU_SETSIZE && n < MAX_THREADS; c++)
+            if (CPU_ISSET(c, &set))
+                core[n++] = c;
+    if (n == 0)
+        core[n++] = 0;
+    uint32_t quota = quota_cores();
+    return quota && quota < n ? quota : n;
+}
+
+uint32_t team_usable_cores(void)
+{
+    int core[MAX_THREADS];
+    return list_cores(core);
+}
+
+int team_open(struct team **out, uint32_t n_threads, struct err *e)
+{
+    int core[MAX_THREADS];
+    uint32_t n_cores = list_cores(core);
+    uint32_t n = n_threads && n_threads < n_cores ? n_threads : n_cores;
+    *out = NULL;
+    size_t bytes = sizeof(struct team) + n * sizeof(struct member);
+    struct team *t = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    if (!t)
+        return err_set(e, ERR_NOMEM, "compute threads");
+    memset(t, 0, bytes);
+    t->n_threads = n;
+    for (uint32_t i = 0; i < n; i++) {
+        t->member[i] = (struct member){.team = t, .index = i, .core = core[i]};
+        int sys = pthread_create(&t->member[i].thread, NULL, member_main, &t->member[i]);
+        if (sys != 0) {
+            team_close(t);
+            return err_set_sys(e, ERR_NOMEM, sys, "compute thread %u of %u", i + 1, n);
+        }
+        t->n_started++;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+void team_close(struct team *t)
+{
+    if (!t)
+        return;
+    atomic_store(&t->is_closing, true);
+    atomic_fetch_add(&t->generation.value, 1);
+    atomic_fetch_add(&t->body_turn.value, 1);
+    wake(&t->generation);
+    wake(&t->body_turn);
+    for (uint32_t i = 0; i < t->n_started; i++)
+        pthread_join(t->member[i].thread, NULL);
+    free(t);
+}
+
+uint32_t team_size(const struct team *t)
+{
+    return t->n_threads;
+}
+
+void team_run(struct team *t, void (*body)(void *arg), void *arg)
+{
+    t->body = body;
+    t->body_arg = arg;
+    uint32_t running = atomic_fetch_add(&t->body_turn.value, 1) + 1;
+    wake(&t->body_turn);
+    (void)wait_change(&t->body_turn, running, 0);
+}
+
+void team_each(struct team *t, team_fn fn, void *arg)
+{
+    if (t->n_threads == 1) {
+        fn(arg, 0, 1);
+        return;
+    }
+    t->fn = fn;
+    t->fn_arg = arg;
+    atomic_store(&t->pending.value, t->n_threads - 1);
+    atomic_fetch_add(&t->generation.value, 1);
+    wake(&t->generation);
+    fn(arg, 0, t->n_threads);
+    for (uint32_t left; (left = atomic_load(&t->pending.value)) != 0;)
+        (void)wait_change(&t->pending, left, SPIN_PAUSES);
+}
+
+struct team_range team_share(uint32_t count, uint32_t i, uint32_t n)
+{
+    return (struct team_range){(uint32_t)((uint64_t)count * i / n),
+                               (uint32_t)((uint64_t)count * (i + 1) / n)};
+}
