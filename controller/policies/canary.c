@@ -29,7 +29,7 @@ static const struct state_field FIELDS[] = {
     STATE_SUB(struct canary, watch, WATCH_FIELDS),
     STATE_NUMBERS(struct canary, stratum_tag, STATE_U64, BLOCKS_STRATA),
     STATE_TEXTS(struct canary, stratum_name, BLOCKS_STRATA),
-    STATE_NUMBER(struct canary, n_strata, STATE_U32),
+    STATE_LIMITED(struct canary, n_strata, STATE_U32, BLOCKS_STRATA),
     STATE_END,
 };
 

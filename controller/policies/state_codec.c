@@ -125,7 +125,8 @@ static int decode_unsigned(const struct state_field *f, const char *text, char *
     char *end;
     errno = 0;
     unsigned long long u = strtoull(text, &end, 16);
-    if (end == text || *end || errno || u > MOST[f->type] || *text == '-')
+    if (end == text || *end || errno || u > MOST[f->type] || (f->size && u > f->size) ||
+        *text == '-')
         return bad(f, "a hexadecimal integer in range", e);
     store_unsigned(f->type, at, u);
     return ERR_OK;

@@ -20,7 +20,7 @@ struct state_field {
     const char *name; /* NULL ends a table */
     enum state_type type;
     size_t offset;
-    size_t size;    /* of one element; for TEXT of the whole buffer */
+    size_t size;    /* of one element; of a TEXT's buffer; largest integer allowed, 0 = any */
     size_t count;   /* 1 = not an array */
     size_t counter; /* offset of the uint32_t that says how many elements are in use */
     const struct state_field *sub;
@@ -29,6 +29,11 @@ struct state_field {
 #define STATE_NUMBER(T, m, type)                                                                   \
     {                                                                                              \
 #m, type, offsetof(T, m), 0, 1, STATE_NO_COUNTER, NULL                                     \
+    }
+/* An integer that is used as an index or a count: a larger one in the text is refused. */
+#define STATE_LIMITED(T, m, type, most)                                                            \
+    {                                                                                              \
+#m, type, offsetof(T, m), most, 1, STATE_NO_COUNTER, NULL                                  \
     }
 #define STATE_NUMBERS(T, m, type, n)                                                               \
     {                                                                                              \

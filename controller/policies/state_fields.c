@@ -47,8 +47,8 @@ static const struct state_field VALUE_FIELDS[] = {
 };
 
 static const struct state_field BLOCK_STRATUM_FIELDS[] = {
-    STATE_NUMBER(struct block_stratum, n_small, STATE_U32),
-    STATE_NUMBER(struct block_stratum, n_large, STATE_U32),
+    STATE_LIMITED(struct block_stratum, n_small, STATE_U32, BLOCKS_WAITING),
+    STATE_LIMITED(struct block_stratum, n_large, STATE_U32, BLOCKS_WAITING),
     STATE_USED(struct block_stratum, small, BLOCKS_WAITING, n_small, VALUE_FIELDS),
     STATE_USED(struct block_stratum, large, BLOCKS_WAITING, n_large, VALUE_FIELDS),
     STATE_END,
@@ -56,7 +56,7 @@ static const struct state_field BLOCK_STRATUM_FIELDS[] = {
 
 const struct state_field BLOCKS_FIELDS[] = {
     STATE_SUBS(struct blocks, stratum, BLOCKS_STRATA, BLOCK_STRATUM_FIELDS),
-    STATE_NUMBER(struct blocks, k, STATE_U32),
+    STATE_LIMITED(struct blocks, k, STATE_U32, BLOCKS_MAX_K),
     STATE_NUMBER(struct blocks, is_challenger_small, STATE_U32),
     STATE_NUMBER(struct blocks, n_blocks, STATE_U64),
     STATE_NUMBER(struct blocks, n_dropped, STATE_U64),
@@ -82,14 +82,14 @@ static const struct state_field UNIT_FIELDS[] = {
     STATE_NUMBER(struct unit_row, propensity, STATE_F64),
     STATE_NUMBER(struct unit_row, reward, STATE_F64),
     STATE_NUMBER(struct unit_row, reward_b, STATE_F64),
-    STATE_NUMBER(struct unit_row, stratum, STATE_U32),
+    STATE_LIMITED(struct unit_row, stratum, STATE_U32, BLOCKS_STRATA - 1),
     STATE_NUMBER(struct unit_row, flags, STATE_U32),
     STATE_END,
 };
 
 const struct state_field ADMISSION_FIELDS[] = {
     STATE_SUBS(struct admission_queue, source, ADMISSION_SOURCES, SOURCE_FIELDS),
-    STATE_NUMBER(struct admission_queue, n_held, STATE_U32),
+    STATE_LIMITED(struct admission_queue, n_held, STATE_U32, ADMISSION_HELD),
     STATE_USED(struct admission_queue, held, ADMISSION_HELD, n_held, UNIT_FIELDS),
     STATE_NUMBER(struct admission_queue, n_late, STATE_U64),
     STATE_NUMBER(struct admission_queue, n_duplicate, STATE_U64),

@@ -22,8 +22,8 @@ struct threshold {
 static const struct state_field FIELDS[] = {
     STATE_SUB(struct threshold, arms, ARMS_FIELDS),
     STATE_NUMBERS(struct threshold, recent, STATE_F64, POLICY_WINDOW_MAX),
-    STATE_NUMBER(struct threshold, n_recent, STATE_U32),
-    STATE_NUMBER(struct threshold, at, STATE_U32),
+    STATE_LIMITED(struct threshold, n_recent, STATE_U32, POLICY_WINDOW_MAX),
+    STATE_LIMITED(struct threshold, at, STATE_U32, POLICY_WINDOW_MAX - 1),
     STATE_NUMBER(struct threshold, since_change, STATE_U64),
     STATE_NUMBER(struct threshold, first_row, STATE_U64),
     STATE_NUMBER(struct threshold, last_row, STATE_U64),
