@@ -1,6 +1,7 @@
 /* Printing: widths by characters, hostile text made harmless, numbers that are absent. */
 #include "common/test.h"
 
+#include "common/buf.h"
 #include "controller/cli/print.h"
 
 #include <math.h>
