@@ -189,6 +189,7 @@ json_t *policy_state_encode(const struct policy *p);
 MUST_USE int policy_state_decode(struct policy *p, const json_t *v, struct err *e);
 
 const struct policy_ops *policy_find(const char *name);    /* NULL = unknown */
+const char *policy_law_name(enum policy_kind k);           /* "hold" "threshold" "canary" */
 const char *policy_action_name(enum policy_action_kind k); /* as decisions and metrics say it */
 
 #endif

@@ -107,6 +107,11 @@ int policy_state_decode(struct policy *p, const json_t *v, struct err *e)
     return rc;
 }
 
+const char *policy_law_name(enum policy_kind k)
+{
+    return k < POLICY_KIND_COUNT ? LAWS[k]->name : "unknown";
+}
+
 const char *policy_action_name(enum policy_action_kind k)
 {
     static const char *const NAMES[ACTION_KIND_COUNT] = {

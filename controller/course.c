@@ -1,0 +1,257 @@
+/* Feeding a law and turning its actions into decisions.
+ *
+ * Invariant: a decision is a function of the event (its place, time, actor) and of the law's state;
+ * nothing here reads a clock or the outside. That is what makes replay exact. */
+#include "controller/course.h"
+
+#include "common/hash.h"
+#include "controller/decisions.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    enum policy_event_kind kind;
+} KINDS[] = {
+    {"tick", EVENT_TICK}, {"champion", EVENT_CHAMPION}, {"start", EVENT_START},
+    {"stop", EVENT_STOP}, {"promote", EVENT_PROMOTE},   {"rollback", EVENT_ROLLBACK},
+    {"hold", EVENT_HOLD}, {"resume", EVENT_RESUME},     {"crash", EVENT_CRASH},
+};
+
+void course_init(struct course *c, struct str route, course_revision_fn *fn, void *ctx)
+{
+    *c = (struct course){.revision_of = fn, .revision_ctx = ctx};
+    size_t n = route.n < sizeof c->route ? route.n : sizeof c->route - 1;
+    memcpy(c->route, route.p, n);
+}
+
+void course_close(struct course *c)
+{
+    policy_close(c->policy);
+    c->policy = NULL;
+}
+
+struct policy_revision course_revision(const struct revision *r)
+{
+    struct policy_revision out = {.number = r->number};
+    struct params client = {0}, effective;
+    params_resolve(&r->params, &client, &effective);
+    memcpy(out.knob, effective.v, sizeof out.knob);
+    memcpy(out.hash, r->hash, sizeof out.hash);
+    return out;
+}
+
+static uint64_t source_of(struct str engine, uint64_t epoch)
+{
+    return hash64(engine.p, engine.n, epoch);
+}
+
+static enum policy_finish finish_of(struct str reason)
+{
+    static const char *const NAMES[] = {"stop", "length", "cancelled", "error"};
+    for (int i = 0; i < 4; i++) {
+        if (str_eq_c(reason, NAMES[i]))
+            return (enum policy_finish)i;
+    }
+    return FINISH_ERROR;
+}
+
+static struct policy_row row_of(const struct course *c, const struct scored_row *r)
+{
+    return (struct policy_row){.source = source_of(r->engine, r->epoch),
+                               .admission = r->admission,
+                               .row = r->row,
+                               .is_foreign = !str_eq_c(r->route, c->route),
+                               .choice = r->choice,
+                               .revision = r->revision,
+                               .experiment = r->experiment,
+                               .stratum = r->stratum,
+                               .propensity = r->propensity,
+                               .is_scored = r->is_scored,
+                               .reward = r->reward,
+                               .finish = finish_of(r->finish_reason),
+                               .is_invalid = r->is_invalid,
+                               .prompt_tokens = r->prompt_tokens,
+                               .completion_tokens = r->completion_tokens};
+}
+
+int course_feed_row(struct course *c, const struct scored_row *row, struct arena *a,
+                    struct course_result *out, struct err *e)
+{
+    out->n = 0;
+    if (row->row <= c->ord || !c->policy)
+        return ERR_OK;
+    struct policy_event ev = {
+        .kind = EVENT_ROW, .now_us = (uint64_t)row->committed_us, .row = row_of(c, row)};
+    int rc = policy_step(c->policy, &ev, &out->actions, e);
+    if (rc != ERR_OK)
+        return rc;
+    c->ord = row->row;
+    struct decision_cause cause = {.ord = row->row, .at_us = row->committed_us};
+    return out->actions.n ? decisions_of(c, &cause, a, out, e) : ERR_OK;
+}
+
+/* New settings keep the state when the law is the same; another law starts from nothing. */
+static int change_settings(struct course *c, const json_t *payload, struct err *e)
+{
+    struct policy_settings s;
+    struct policy *fresh = NULL;
+    json_t *state = NULL;
+    int rc = policy_settings_decode(payload, &s, e);
+    if (rc == ERR_OK)
+        rc = policy_open(&fresh, &s, e);
+    if (rc == ERR_OK && c->policy && policy_settings_of(c->policy)->kind == s.kind) {
+        state = policy_state_encode(c->policy);
+        rc = state ? policy_state_decode(fresh, state, e)
+                   : err_set(e, ERR_NOMEM, "no memory for a law's state");
+    }
+    json_decref(state);
+    if (rc != ERR_OK) {
+        policy_close(fresh);
+        return rc;
+    }
+    policy_close(c->policy);
+    c->policy = fresh;
+    return ERR_OK;
+}
+
+static int read_revision(struct course *c, const struct json_at *payload,
+                         struct policy_revision *out, struct err *e)
+{
+    struct json_at at = json_field(payload, "revision");
+    int64_t number;
+    int rc = json_get_i64(&at, 1, INT64_MAX, &number, e);
+    return rc == ERR_OK ? c->revision_of(c->revision_ctx, (uint64_t)number, out, e) : rc;
+}
+
+static int fill_event(struct course *c, const struct json_at *payload, struct policy_event *ev,
+                      struct err *e)
+{
+    if (ev->kind == EVENT_CHAMPION)
+        return read_revision(c, payload, &ev->champion, e);
+    if (ev->kind != EVENT_START)
+        return ERR_OK;
+    int rc = read_revision(c, payload, &ev->start.challenger, e);
+    if (rc == ERR_OK)
+        rc = json_opt_str(payload, "experiment", &ev->start.experiment, e);
+    if (rc == ERR_OK)
+        rc = json_opt_bool(payload, "is_now", &ev->start.is_now, e);
+    if (rc == ERR_OK)
+        rc = json_opt_bool(payload, "takes_non_inferior", &ev->start.takes_non_inferior, e);
+    return rc == ERR_OK ? json_opt_bool(payload, "is_own", &ev->start.is_own, e) : rc;
+}
+
+static int find_kind(struct str name, enum policy_event_kind *out, struct err *e)
+{
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        if (str_eq_c(name, KINDS[i].name)) {
+            *out = KINDS[i].kind;
+            return ERR_OK;
+        }
+    }
+    return err_set(e, ERR_CORRUPT, "no event kind \"" STR_FMT "\"", STR_ARG(name));
+}
+
+static int feed(struct course *c, const struct stored_event *ev, const json_t *payload,
+                struct arena *a, struct course_result *out, struct err *e)
+{
+    struct json_at root = json_root(payload);
+    struct policy_event pe = {.now_us = (uint64_t)ev->at_us};
+    struct policy_view before;
+    if (str_eq_c(ev->kind, "settings"))
+        return change_settings(c, payload, e);
+    if (!c->policy)
+        return err_set(e, ERR_CORRUPT, "route %s: an event before its settings", c->route);
+    int rc = find_kind(ev->kind, &pe.kind, e);
+    if (rc == ERR_OK)
+        rc = fill_event(c, &root, &pe, e);
+    if (rc != ERR_OK)
+        return rc;
+    policy_view(c->policy, &before);
+    rc = policy_step(c->policy, &pe, &out->actions, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct decision_cause cause = {.ord = ev->ord,
+                                   .at_us = ev->at_us,
+                                   .kind = ev->kind,
+                                   .actor = ev->actor,
+                                   .reason = ev->reason,
+                                   .champion_before = before.champion};
+    rc = json_opt_str(&root, "why", &cause.why, e);
+    return rc == ERR_OK ? decisions_of(c, &cause, a, out, e) : rc;
+}
+
+int course_feed_event(struct course *c, const struct stored_event *ev, struct arena *a,
+                      struct course_result *out, struct err *e)
+{
+    json_t *payload = NULL;
+    out->n = 0;
+    out->actions.n = 0;
+    if (ev->ord <= c->ord || !str_eq_c(ev->route, c->route))
+        return ERR_OK;
+    int rc = json_parse(ev->payload, 0, &payload, e);
+    if (rc == ERR_OK)
+        rc = feed(c, ev, payload, a, out, e);
+    if (rc == ERR_OK)
+        c->ord = ev->ord;
+    json_decref(payload);
+    return rc;
+}
+
+static int text_of(json_t *v, struct arena *a, struct str *out, struct err *e)
+{
+    struct buf b;
+    buf_init(&b, 16 * MiB);
+    int rc = v ? json_write(v, &b, e) : err_set(e, ERR_NOMEM, "no memory for a law's state");
+    if (rc == ERR_OK) {
+        *out = arena_str(a, buf_str(&b));
+        if (!out->p)
+            rc = err_set(e, ERR_NOMEM, "no memory for a law's state");
+    }
+    buf_free(&b);
+    json_decref(v);
+    return rc;
+}
+
+int course_save(const struct course *c, struct arena *a, struct stored_state *out, struct err *e)
+{
+    struct policy_view v;
+    const struct policy_settings *s = policy_settings_of(c->policy);
+    policy_view(c->policy, &v);
+    *out = (struct stored_state){.route = str_from(c->route),
+                                 .ord = c->ord,
+                                 .phase = str_from(v.phase),
+                                 .experiment = arena_str(a, str_from(v.experiment)),
+                                 .champion = v.champion,
+                                 .challenger = v.challenger,
+                                 .share = v.share};
+    out->law = str_from(policy_law_name(s->kind));
+    int rc = text_of(policy_settings_encode(s), a, &out->settings, e);
+    return rc == ERR_OK ? text_of(policy_state_encode(c->policy), a, &out->state, e) : rc;
+}
+
+int course_load(struct course *c, const struct stored_state *st, struct err *e)
+{
+    struct policy_settings s;
+    struct policy *p = NULL;
+    json_t *settings = NULL, *state = NULL;
+    int rc = json_parse(st->settings, 0, &settings, e);
+    if (rc == ERR_OK)
+        rc = json_parse(st->state, 0, &state, e);
+    if (rc == ERR_OK)
+        rc = policy_settings_decode(settings, &s, e);
+    if (rc == ERR_OK)
+        rc = policy_open(&p, &s, e);
+    if (rc == ERR_OK)
+        rc = policy_state_decode(p, state, e);
+    json_decref(settings);
+    json_decref(state);
+    if (rc != ERR_OK) {
+        policy_close(p);
+        return rc;
+    }
+    policy_close(c->policy);
+    c->policy = p;
+    c->ord = st->ord;
+    return ERR_OK;
+}

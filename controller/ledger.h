@@ -1,0 +1,109 @@
+/* controller/ledger.h - the one place where things are written: rows, events, decisions, states.
+ *
+ * A batch is: ledger_begin, any number of scores, feedback and events, ledger_commit. Everything a
+ * row causes (decisions, revisions, the laws' new states, commit marks, the desired version) is in
+ * the transaction of the row, so a kill at any moment leaves a state that replay agrees with. Only
+ * after ledger_commit may the outside be told. After an error: ledger_abort, which goes back to
+ * what is committed. One thread (the writer). */
+#ifndef CONTROLLER_LEDGER_H
+#define CONTROLLER_LEDGER_H
+
+#include "common/clock.h"
+#include "controller/course.h"
+#include "controller/desired.h"
+#include "controller/stats/confseq.h"
+#include "controller/store/marks.h"
+#include "controller/store/revisions.h"
+#include "controller/tracker.h"
+
+struct tally { /* of one arm, for people: the law keeps its own */
+    uint64_t revision;
+    struct confseq_eb reward;
+    uint64_t n_unscored;
+};
+
+struct ledger_route {
+    const struct route_config *config;
+    struct course course;
+    char salt[17];
+    struct tally arm[2]; /* champion, challenger */
+    int64_t ticked_us;
+    bool is_dirty;
+};
+
+struct ledger_hooks { /* what was recorded, for metrics and logs; may be NULL. Writer thread */
+    void (*decision)(void *ctx, const struct decision *d);
+    void (*gap)(void *ctx, struct str engine, uint64_t n);
+    void *ctx;
+};
+
+struct ledger_options {
+    const char *database;
+    const struct milepost_config *config; /* stays valid */
+    struct clock clock;
+    struct ledger_hooks hooks;
+};
+
+struct ledger {
+    struct ledger_options o;
+    struct store *store;
+    struct ledger_route *route; /* [n_route], in the configuration's order */
+    uint32_t n_route;
+    struct tracker *tracker;
+    uint64_t desired_version;
+    char desired_hash[65];
+    /* the running batch */
+    bool is_open;
+    int64_t now_us; /* never goes back */
+    bool has_decisions;
+    struct arena arena;           /* reset at ledger_begin */
+    struct course_result *result; /* of the event being fed */
+    struct pending_proposal {
+        uint32_t route;
+        uint64_t from_revision;
+        enum param_id knob;
+        double value;
+        char reason[POLICY_REASON_BYTES];
+    } pending[8];
+    uint32_t n_pending;
+};
+
+/* Opens the store, restores every law, makes first revisions, brings settings up to date. */
+MUST_USE int ledger_open(struct ledger **out, const struct ledger_options *o, struct err *e);
+void ledger_close(struct ledger *l);
+
+MUST_USE int ledger_begin(struct ledger *l, struct err *e); /* nothing when a batch is open */
+MUST_USE int ledger_commit(struct ledger *l, struct err *e);
+/* Rolls back and restores the laws from what is committed. An error here ends the process. */
+MUST_USE int ledger_abort(struct ledger *l, struct err *e);
+
+MUST_USE int ledger_score(struct ledger *l, const struct score *sc, const struct output *o,
+                          struct put_result *out, struct err *e);
+MUST_USE int ledger_feedback(struct ledger *l, const struct feedback *f, bool *is_new,
+                             struct err *e);
+MUST_USE int ledger_reject(struct ledger *l, const struct output *key, struct str raw,
+                           const char *reason, bool *is_new, struct err *e);
+/* What an engine says it still holds; closes holes that will not be filled. */
+MUST_USE int ledger_note_oldest(struct ledger *l, struct str engine, uint64_t epoch,
+                                uint64_t oldest, uint64_t dropped, struct err *e);
+
+struct ledger_event {
+    struct ledger_route *route;
+    const char *kind; /* controller/course.h */
+    struct str actor, reason;
+    struct str payload; /* JSON object text; empty = {} */
+};
+/* ERR_CONFLICT: the law refuses it now; nothing was written. *decision (may be NULL): number of the
+ * first decision it caused, 0 = none. */
+MUST_USE int ledger_event(struct ledger *l, const struct ledger_event *ev, uint64_t *decision,
+                          struct err *e);
+/* Feeds time to the laws that wait for it. */
+MUST_USE int ledger_ticks(struct ledger *l, struct err *e);
+/* Wall time at which ledger_ticks has work; 0 = never. */
+int64_t ledger_wake_us(const struct ledger *l);
+
+struct ledger_route *ledger_route_of(struct ledger *l, struct str name); /* "" = the first */
+/* The document in force; texts in the arena. */
+MUST_USE int ledger_desired(struct ledger *l, struct arena *a, struct desired *out, struct err *e);
+
+#endif

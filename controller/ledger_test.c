@@ -1,0 +1,428 @@
+/* The written half of the controller on a real database: intake with repeats, disorder and holes;
+ * restart at any point; replay and its detection of tampering. */
+#include "controller/intake.h"
+#include "controller/replay.h"
+
+#include "common/rng.h"
+#include "common/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64], path[96];
+static struct err e;
+static struct arena config_arena;
+static struct milepost_config config;
+static struct fake_clock fake;
+static struct ledger *ledger;
+static struct intake *intake;
+
+static void open_ledger(void)
+{
+    struct ledger_options o = {
+        .database = path, .config = &config, .clock = fake_clock_as_clock(&fake)};
+    assert_ok(ledger_open(&ledger, &o, &e), &e);
+    intake = intake_new(ledger);
+    assert_non_null(intake);
+}
+
+/* As kill -9 does: nothing of the open batch survives. */
+static void drop_ledger(void)
+{
+    intake_free(intake);
+    ledger_close(ledger);
+    ledger = NULL;
+    intake = NULL;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {
+        "routes=[{name: default, params: {temperature: 0.7, max_new_tokens: 64}, "
+        "policy: {ramp: [\"0.5\"], ramp_units: 50, min_minutes: 0, pair_deadline_ms: 500}}, "
+        "{name: other, policy: {kind: hold}}]"};
+    snprintf(folder, sizeof folder, "/tmp/milepost-ledger-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/m.db", folder);
+    arena_init(&config_arena, 16 * MiB);
+    fake = (struct fake_clock){.wall_now = {1000000000}};
+    if (milepost_config_load(NULL, overrides, 1, &config_arena, &config, &e) != ERR_OK) {
+        print_error("%s\n", e.msg);
+        return -1;
+    }
+    open_ledger();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    static const char *const SUFFIX[] = {"", "-wal", "-shm"};
+    drop_ledger();
+    for (int i = 0; i < 3; i++) {
+        char file[128];
+        snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
+        unlink(file);
+    }
+    arena_free(&config_arena);
+    return rmdir(folder);
+}
+
+struct made {
+    uint64_t seq, revision;
+    const char *route, *arm, *experiment;
+    double propensity, reward; /* reward < 0: unscored */
+};
+
+static void make_frame(const struct made *m, struct buf *frame)
+{
+    char id[32];
+    struct buf inner;
+    buf_init(&inner, MiB);
+    snprintf(id, sizeof id, "r%llu", (unsigned long long)m->seq);
+    struct output o = {.engine = STR("e1"),
+                       .epoch = 9,
+                       .seq = m->seq,
+                       .request_id = str_from(id),
+                       .route = str_from(m->route),
+                       .revision = m->revision,
+                       .arm = str_from(m->arm),
+                       .experiment = str_from(m->experiment),
+                       .propensity = m->propensity,
+                       .admission = m->seq,
+                       .text = STR("an answer"),
+                       .finish_reason = STR("stop"),
+                       .prompt_tokens = 5,
+                       .completion_tokens = 2,
+                       .created_us = fake.wall_now.us - 100000};
+    assert_ok(output_encode(&o, &inner, &e), &e);
+    struct score sc = {.verifier = STR("v1"),
+                       .check_set = o.route,
+                       .version = STR("abc"),
+                       .engine = o.engine,
+                       .request_id = o.request_id,
+                       .epoch = o.epoch,
+                       .seq = o.seq,
+                       .is_scored = m->reward >= 0,
+                       .reward = m->reward,
+                       .n_check = 1,
+                       .check = {{.id = STR("c"),
+                                  .kind = STR("exact"),
+                                  .outcome = m->reward >= 0 ? SCORE_VALUE : SCORE_UNSCORED,
+                                  .value = m->reward,
+                                  .weight = 1}},
+                       .output_json = buf_str(&inner)};
+    if (m->reward < 0)
+        sc.reason = STR("timeout");
+    buf_reset(frame);
+    assert_ok(score_encode(&sc, frame, &e), &e);
+    buf_free(&inner);
+}
+
+static enum intake_kind take(const struct made *m)
+{
+    struct intake_result r;
+    struct buf frame;
+    buf_init(&frame, MiB);
+    make_frame(m, &frame);
+    assert_ok(ledger_begin(ledger, &e), &e);
+    assert_ok(intake_frame(intake, buf_str(&frame), &r, &e), &e);
+    buf_free(&frame);
+    return r.kind;
+}
+
+static uint64_t mark(void)
+{
+    struct tracker_source *s = tracker_find(ledger->tracker, STR("e1"), 9, false);
+    return s ? s->mark : 0;
+}
+
+static int64_t number(const char *sql)
+{
+    struct db *d;
+    struct db_stmt *q;
+    assert_ok(db_open_readonly(&d, path, &e), &e);
+    assert_ok(db_prepare(d, &q, sql, &e), &e);
+    assert_ok(db_step(q, &e), &e);
+    int64_t n = db_col_i64(q, 0);
+    db_close(d);
+    return n;
+}
+
+static struct made plain(uint64_t seq)
+{
+    return (struct made){seq, 1, "default", "champion", "", 1.0, 0.8};
+}
+
+static void test_repeats_disorder_and_holes(void **state)
+{
+    (void)state;
+    static const uint64_t ORDER[] = {2, 1, 2, 5, 1, 4, 5};
+    static const enum intake_kind WANT[] = {INTAKE_SCORE,    INTAKE_SCORE,     INTAKE_DUPLICATE,
+                                            INTAKE_SCORE,    INTAKE_DUPLICATE, INTAKE_SCORE,
+                                            INTAKE_DUPLICATE};
+    for (size_t i = 0; i < sizeof ORDER / sizeof *ORDER; i++) {
+        struct made m = plain(ORDER[i]);
+        assert_int_equal(take(&m), WANT[i]);
+    }
+    assert_int_equal(mark(), 2);
+    assert_ok(ledger_commit(ledger, &e), &e);
+    assert_int_equal(number("SELECT count(*) FROM scores"), 4);
+    assert_int_equal(number("SELECT seq FROM marks"), 2);
+    /* The engine says it dropped 3. */
+    assert_ok(ledger_begin(ledger, &e), &e);
+    assert_ok(ledger_note_oldest(ledger, STR("e1"), 9, 4, 1, &e), &e);
+    assert_ok(ledger_commit(ledger, &e), &e);
+    assert_int_equal(mark(), 5);
+    assert_int_equal(number("SELECT count(*) FROM gaps WHERE first_seq=3 AND last_seq=3"), 1);
+    drop_ledger();
+    open_ledger();
+    assert_int_equal(mark(), 5);
+    assert_int_equal(ledger->route[0].arm[0].reward.n, 4);
+}
+
+static void test_frames_that_cannot_be_used_are_kept_and_passed(void **state)
+{
+    (void)state;
+    struct intake_result r;
+    assert_ok(ledger_begin(ledger, &e), &e);
+    assert_ok(intake_frame(intake, STR("not json"), &r, &e), &e);
+    assert_int_equal(r.kind, INTAKE_GARBAGE);
+    struct str feedback =
+        STR("{\"schema\":\"milepost.feedback.v1\",\"engine\":\"e1\",\"epoch\":9,\"seq\":1,"
+            "\"request_id\":\"r\",\"value\":1,\"created_us\":5}");
+    assert_ok(intake_frame(intake, feedback, &r, &e), &e);
+    assert_int_equal(r.kind, INTAKE_FEEDBACK);
+    assert_ok(intake_frame(intake, feedback, &r, &e), &e);
+    assert_int_equal(r.kind, INTAKE_DUPLICATE);
+    /* A score around an output without a text: the key is there, the rest not. */
+    struct buf frame;
+    buf_init(&frame, MiB);
+    struct made m = plain(2);
+    make_frame(&m, &frame);
+    ptrdiff_t at = str_find(buf_str(&frame), STR("\"text\":"), 0);
+    assert_true(at > 0);
+    frame.p[at + 1] = 'T';
+    assert_ok(intake_frame(intake, buf_str(&frame), &r, &e), &e);
+    buf_free(&frame);
+    assert_int_equal(r.kind, INTAKE_REJECT);
+    assert_ok(ledger_commit(ledger, &e), &e);
+    assert_int_equal(mark(), 2);
+    assert_int_equal(number("SELECT count(*) FROM rejects"), 1);
+    assert_int_equal(number("SELECT count(*) FROM scores"), 0);
+}
+
+static uint64_t push_bad(void)
+{
+    struct revision r = {.route = STR("default"),
+                         .parent = 1,
+                         .author = STR("operator:test"),
+                         .reason = STR("a bad push"),
+                         .created = {fake.wall_now.us}};
+    uint64_t decision;
+    char payload[96];
+    assert_ok(params_put(&r.params.defaults, PARAM_TEMPERATURE, 1.8, &e), &e);
+    assert_ok(ledger_begin(ledger, &e), &e);
+    assert_ok(store_add_revision(ledger->store, &r, &e), &e);
+    snprintf(payload, sizeof payload,
+             "{\"revision\":%llu,\"experiment\":\"e%llu\",\"is_now\":true}",
+             (unsigned long long)r.number, (unsigned long long)r.number);
+    struct ledger_event ev = {.route = &ledger->route[0],
+                              .kind = "start",
+                              .actor = r.author,
+                              .reason = r.reason,
+                              .payload = str_from(payload)};
+    assert_ok(ledger_event(ledger, &ev, &decision, &e), &e);
+    assert_true(decision > 0);
+    /* A second one must wait: nothing is written. */
+    assert_int_equal(ledger_event(ledger, &ev, &decision, &e), ERR_CONFLICT);
+    assert_ok(ledger_commit(ledger, &e), &e);
+    return r.number;
+}
+
+/* Traffic through a canary, in batches of random size; kills the controller now and then. The
+ * engine sends again what was not committed. Returns the number of outputs sent. */
+static uint64_t drive(uint64_t seed, uint64_t first, uint64_t n, uint64_t bad, bool kills)
+{
+    struct rng r;
+    rng_seed(&r, seed);
+    uint64_t seq = first, committed = first - 1;
+    char experiment[24];
+    snprintf(experiment, sizeof experiment, "e%llu", (unsigned long long)bad);
+    while (committed < first + n - 1) {
+        uint64_t batch = 1 + rng_below(&r, 40);
+        for (uint64_t i = 0; i < batch && seq < first + n; i++, seq++) {
+            struct rng mine; /* of the output: the same when it is sent again */
+            rng_seed(&mine, seed * 1000003 + seq);
+            bool is_bad = rng_uniform(&mine) < 0.95;
+            double mean = is_bad ? 0.2 : 0.85, p = rng_uniform(&mine);
+            struct made m = {seq,
+                             is_bad ? bad : 1,
+                             "default",
+                             is_bad ? "challenger" : "champion",
+                             experiment,
+                             is_bad ? 0.95 : 0.05,
+                             p < 0.02   ? -1.0
+                             : p < mean ? 1.0
+                                        : 0.0};
+            take(&m);
+        }
+        fake_clock_advance(&fake, 20000);
+        if (kills && rng_below(&r, 4) == 0) {
+            drop_ledger();
+            open_ledger();
+            seq = committed + 1;
+            continue;
+        }
+        assert_ok(ledger_begin(ledger, &e), &e);
+        assert_ok(ledger_ticks(ledger, &e), &e);
+        assert_ok(ledger_commit(ledger, &e), &e);
+        committed = seq - 1;
+    }
+    return seq - first;
+}
+
+static void assert_replay(bool agrees)
+{
+    struct replay_report report;
+    assert_ok(replay_run(path, &report, &e), &e);
+    if (report.agrees != agrees)
+        fail_msg("replay says %d: %s", report.agrees, report.difference);
+    if (!agrees)
+        assert_true(report.difference[0] != 0);
+}
+
+static void test_bad_push_is_rolled_back_and_replays(void **state)
+{
+    (void)state;
+    uint64_t bad = push_bad();
+    drive(1, 1, 900, bad, false);
+    assert_int_equal(number("SELECT count(*) FROM decisions WHERE action='rollback'"), 1);
+    assert_int_equal(number("SELECT count(*) FROM quarantine"), 1);
+    assert_int_equal(number("SELECT count(*) FROM experiments WHERE outcome='rollback'"), 1);
+    struct policy_view v;
+    policy_view(ledger->route[0].course.policy, &v);
+    assert_int_equal(v.champion, 1);
+    assert_int_equal(v.challenger, 0);
+    assert_replay(true);
+    assert_true(number("SELECT count(*) FROM decisions WHERE action='rollback' AND log_e>="
+                       "log_threshold AND log_threshold>2.9") == 1);
+}
+
+static double rollback_log_e(void)
+{
+    struct policy_view v;
+    policy_view(ledger->route[0].course.policy, &v);
+    for (uint32_t i = 0; i < v.n_test; i++) {
+        if (strcmp(v.test[i].name, "rollback") == 0)
+            return v.test[i].log_e;
+    }
+    return (double)NAN;
+}
+
+/* CONTROL.md 2.10, restart test: identical log W after reopening. */
+static void test_restart_keeps_the_statistic(void **state)
+{
+    (void)state;
+    uint64_t bad = push_bad();
+    drive(3, 1, 120, bad, false);
+    double before = rollback_log_e();
+    assert_false(isnan(before));
+    drop_ledger();
+    open_ledger();
+    assert_true(fabs(rollback_log_e() - before) <= 1e-12);
+    /* The same from the rows alone, without the stored state. */
+    struct db *d;
+    drop_ledger();
+    assert_ok(db_open(&d, path, DB_SYNC_NORMAL, &e), &e);
+    assert_ok(db_exec(d, "UPDATE policy_state SET state='{}'", &e), &e);
+    db_close(d);
+    open_ledger();
+    assert_true(rollback_log_e() == before);
+}
+
+static void test_kills_change_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 10; seed < 13; seed++) {
+        uint64_t bad = push_bad();
+        uint64_t first = 1 + (seed - 10) * 500;
+        drive(seed, first, 500, bad, true);
+        assert_int_equal(number("SELECT count(*) FROM outputs"), (int64_t)(first + 499));
+        assert_int_equal(number("SELECT count(*) FROM scores"), (int64_t)(first + 499));
+        assert_int_equal(mark(), first + 499);
+        assert_replay(true);
+    }
+    assert_int_equal(number("SELECT count(*) FROM decisions WHERE action='rollback'"), 3);
+}
+
+static void test_tampering_is_seen(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {
+        "UPDATE scores SET reward=1.0 WHERE row=(SELECT min(row) FROM scores WHERE reward=0.0)",
+        "DELETE FROM scores WHERE row=(SELECT max(row) FROM scores)",
+        "UPDATE outputs SET revision=1 WHERE id=(SELECT max(id) FROM outputs WHERE revision>1)",
+        "DROP TRIGGER decisions_stay; DELETE FROM decisions WHERE number=2",
+        "DROP TRIGGER decisions_keep; UPDATE decisions SET json=replace(json,'rollback','promote')",
+        "DROP TRIGGER events_stay; DELETE FROM events WHERE kind='start'",
+    };
+    uint64_t bad = push_bad();
+    drive(5, 1, 300, bad, false);
+    assert_replay(true);
+    drop_ledger();
+    char copy[128], command[512];
+    snprintf(copy, sizeof copy, "%s/keep.db", folder);
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        struct db *d;
+        assert_ok(db_open(&d, path, DB_SYNC_NORMAL, &e), &e);
+        if (i == 0) {
+            snprintf(command, sizeof command, "VACUUM INTO '%s'", copy);
+            assert_ok(db_exec(d, command, &e), &e);
+        }
+        assert_ok(db_exec(d, BAD[i], &e), &e);
+        db_close(d);
+        assert_replay(false);
+        assert_ok(db_open(&d, copy, DB_SYNC_NORMAL, &e), &e);
+        unlink(path);
+        snprintf(command, sizeof command, "VACUUM INTO '%s'", path);
+        assert_ok(db_exec(d, command, &e), &e);
+        db_close(d);
+        assert_replay(true);
+    }
+    unlink(copy);
+    open_ledger();
+}
+
+static void test_history_cannot_be_changed(void **state)
+{
+    (void)state;
+    static const char *const REFUSED[] = {"UPDATE decisions SET reason='x'",
+                                          "DELETE FROM decisions",
+                                          "UPDATE revisions SET author='x'",
+                                          "DELETE FROM revisions",
+                                          "DELETE FROM events",
+                                          "UPDATE events SET actor='x'"};
+    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++)
+        assert_int_equal(db_exec(store_db(ledger->store), REFUSED[i], &e), ERR_CONFLICT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_repeats_disorder_and_holes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_frames_that_cannot_be_used_are_kept_and_passed, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_bad_push_is_rolled_back_and_replays, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_restart_keeps_the_statistic, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_kills_change_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tampering_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_history_cannot_be_changed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

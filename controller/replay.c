@@ -1,0 +1,301 @@
+/* Replay. Matching is by (place in the order, route), so the order of the routes in a configuration
+ * does not matter; the chain is checked over all decisions first. */
+#include "controller/replay.h"
+
+#include "controller/course.h"
+#include "controller/store/revisions.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ROUTES = 256 };
+
+struct replayed {
+    struct course course;
+    uint64_t last_ord; /* the live law was fed up to here */
+};
+
+struct replay {
+    struct store *store;
+    struct replayed route[MAX_ROUTES];
+    uint32_t n_route;
+    struct course_result *result;
+    struct arena arena; /* of one event */
+    bool *is_matched;   /* [n_decisions + 1] */
+    uint64_t n_decisions;
+    char last_hash[65];
+    struct replay_report *report;
+};
+
+static void PRINTF_LIKE(3, 4) differ(struct replay *r, uint64_t decision, const char *fmt, ...)
+{
+    va_list args;
+    if (!r->report->agrees)
+        return;
+    r->report->agrees = false;
+    r->report->first_decision = decision;
+    va_start(args, fmt);
+    vsnprintf(r->report->difference, sizeof r->report->difference, fmt, args);
+    va_end(args);
+}
+
+/* The chain. */
+
+static int check_link(uint64_t number, uint64_t ord, struct str json, void *ctx, struct err *e)
+{
+    struct replay *r = ctx;
+    struct decision d;
+    struct err why = {0};
+    json_t *v = NULL;
+    (void)ord;
+    (void)e;
+    arena_reset(&r->arena);
+    r->n_decisions++;
+    int rc = json_parse(json, 0, &v, &why);
+    if (rc == ERR_OK) {
+        struct json_at at = json_root(v);
+        rc = decision_decode(&at, &r->arena, &d, &why);
+    }
+    json_decref(v);
+    if (rc != ERR_OK) {
+        differ(r, number, "decision %llu was changed: %s", (unsigned long long)number, why.msg);
+        return ERR_OK;
+    }
+    if (number != r->n_decisions || d.number != number)
+        differ(r, number, "decision %llu stands where number %llu must stand: one is missing",
+               (unsigned long long)number, (unsigned long long)r->n_decisions);
+    else if (strcmp(d.previous_hash, r->last_hash) != 0)
+        differ(r, number,
+               "decision %llu: the chain is broken before it (previous %.12s, want %.12s)",
+               (unsigned long long)number, d.previous_hash, r->last_hash);
+    memcpy(r->last_hash, d.hash, sizeof r->last_hash);
+    return ERR_OK;
+}
+
+/* One decision against its stored twin. */
+
+static char *short_text(const json_t *v)
+{
+    return v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+}
+
+static void say_field(struct replay *r, uint64_t number, const char *key, const json_t *mine,
+                      const json_t *stored)
+{
+    char *a = short_text(mine), *b = short_text(stored);
+    differ(r, number, "decision %llu: %s: recomputed %.120s, stored %.120s",
+           (unsigned long long)number, key, a ? a : "nothing", b ? b : "nothing");
+    free(a);
+    free(b);
+}
+
+static void compare_fields(struct replay *r, uint64_t number, json_t *mine, json_t *stored)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach(stored, key, v)
+    {
+        if (strcmp(key, "hash") != 0 && !json_equal(v, json_object_get(mine, key)))
+            say_field(r, number, key, json_object_get(mine, key), v);
+    }
+    json_object_foreach(mine, key, v)
+    {
+        if (!json_object_get(stored, key))
+            say_field(r, number, key, v, NULL);
+    }
+}
+
+static int compare(struct replay *r, struct decision *mine, uint64_t number, struct str json,
+                   struct err *e)
+{
+    json_t *stored = NULL, *again = NULL;
+    struct decision was;
+    int rc;
+    TRY(json_parse(json, 0, &stored, e));
+    struct json_at at = json_root(stored);
+    if (decision_decode(&at, &r->arena, &was, NULL) != ERR_OK)
+        goto out; /* told by the chain */
+    mine->number = number;
+    memcpy(mine->previous_hash, was.previous_hash, sizeof mine->previous_hash);
+    TRY(decision_seal(mine, e));
+    if (strcmp(mine->hash, was.hash) == 0)
+        goto out;
+    again = decision_encode(mine);
+    compare_fields(r, number, again, stored);
+    differ(r, number, "decision %llu: hash differs", (unsigned long long)number);
+out:
+    json_decref(stored);
+    json_decref(again);
+    return rc;
+}
+
+static int match(struct replay *r, const struct course *c, uint64_t ord, struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(
+        r->store, "SELECT number,json FROM decisions WHERE ord=? AND route=? ORDER BY number", &q,
+        e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_i64(q, 1, (int64_t)ord);
+    db_bind_str(q, 2, str_from(c->route));
+    for (uint32_t i = 0; rc == ERR_OK && i < r->result->n; i++) {
+        rc = db_step(q, e);
+        if (rc == ERR_NOT_FOUND) {
+            differ(r, 0,
+                   "route %s, row %llu: recomputed a decision '" STR_FMT "' that is not stored",
+                   c->route, (unsigned long long)ord, STR_ARG(r->result->decision[i].action));
+            return ERR_OK;
+        }
+        uint64_t number = rc == ERR_OK ? (uint64_t)db_col_i64(q, 0) : 0;
+        if (number <= r->n_decisions)
+            r->is_matched[number] = true;
+        if (rc == ERR_OK)
+            rc = compare(r, &r->result->decision[i], number, db_col_str(q, 1), e);
+    }
+    db_reset(q);
+    return rc;
+}
+
+static int feed_row(const struct scored_row *row, void *ctx, struct err *e)
+{
+    struct replay *r = ctx;
+    int rc = ERR_OK;
+    r->report->n_rows++;
+    arena_reset(&r->arena);
+    for (uint32_t i = 0; rc == ERR_OK && i < r->n_route; i++) {
+        if (row->row > r->route[i].last_ord)
+            continue;
+        rc = course_feed_row(&r->route[i].course, row, &r->arena, r->result, e);
+        if (rc == ERR_OK && r->result->n)
+            rc = match(r, &r->route[i].course, row->row, e);
+    }
+    return rc;
+}
+
+static int feed_event(const struct stored_event *ev, void *ctx, struct err *e)
+{
+    struct replay *r = ctx;
+    struct err why = {0};
+    r->report->n_events++;
+    arena_reset(&r->arena);
+    for (uint32_t i = 0; i < r->n_route; i++) {
+        struct course *c = &r->route[i].course;
+        if (!str_eq_c(ev->route, c->route))
+            continue;
+        int rc = course_feed_event(c, ev, &r->arena, r->result, &why);
+        if (rc == ERR_OK && r->result->n)
+            return match(r, c, ev->ord, e);
+        if (rc != ERR_OK) {
+            differ(r, 0, "event %llu (" STR_FMT " of route %s) cannot be fed: %s",
+                   (unsigned long long)ev->ord, STR_ARG(ev->kind), c->route, why.msg);
+            c->ord = ev->ord;
+        }
+    }
+    return ERR_OK;
+}
+
+/* Set-up and the end. */
+
+static int revision_of(void *ctx, uint64_t number, struct policy_revision *out, struct err *e)
+{
+    struct replay *r = ctx;
+    struct revision rev;
+    struct arena a;
+    arena_init(&a, MiB);
+    int rc = store_get_revision(r->store, number, &a, &rev, e);
+    if (rc == ERR_OK)
+        *out = course_revision(&rev);
+    arena_free(&a);
+    return rc;
+}
+
+static int find_routes(struct replay *r, struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(r->store, "SELECT route,ord FROM policy_state ORDER BY route", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    while (r->n_route < MAX_ROUTES && (rc = db_step(q, e)) == ERR_OK) {
+        struct replayed *p = &r->route[r->n_route++];
+        course_init(&p->course, db_col_str(q, 0), revision_of, r);
+        p->last_ord = (uint64_t)db_col_i64(q, 1);
+    }
+    db_reset(q);
+    r->report->n_routes = r->n_route;
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
+static int check_state(struct replay *r, const struct replayed *p, struct err *e)
+{
+    struct stored_state was, now;
+    struct arena a;
+    arena_init(&a, 64 * MiB);
+    int rc = store_get_state(r->store, str_from(p->course.route), &a, &was, e);
+    if (rc == ERR_OK && p->course.policy)
+        rc = course_save(&p->course, &a, &now, e);
+    if (rc == ERR_OK &&
+        (!p->course.policy || !str_eq(was.state, now.state) || !str_eq(was.settings, now.settings)))
+        differ(r, 0,
+               "route %s: the law's state after row %llu differs from the stored one: a row "
+               "was changed, added or removed",
+               p->course.route, (unsigned long long)p->last_ord);
+    arena_free(&a);
+    return rc;
+}
+
+static void check_unmatched(struct replay *r)
+{
+    for (uint64_t i = 1; i <= r->n_decisions; i++) {
+        if (!r->is_matched[i]) {
+            differ(r, i, "decision %llu is stored but was not recomputed", (unsigned long long)i);
+            return;
+        }
+    }
+}
+
+static int run(struct replay *r, struct err *e)
+{
+    int rc;
+    TRY(db_exec(store_db(r->store), "BEGIN", e)); /* one snapshot */
+    TRY(find_routes(r, e));
+    TRY(store_walk_decisions(r->store, 0, check_link, r, e));
+    r->report->n_decisions = r->n_decisions;
+    r->is_matched = calloc(r->n_decisions + 1, sizeof *r->is_matched);
+    if (!r->is_matched)
+        TRY(err_set(e, ERR_NOMEM, "replay: no memory"));
+    TRY(store_walk_order(r->store, 0, feed_row, feed_event, r, e));
+    check_unmatched(r);
+    for (uint32_t i = 0; rc == ERR_OK && i < r->n_route; i++)
+        rc = check_state(r, &r->route[i], e);
+out:
+    return rc;
+}
+
+int replay_run(const char *database, struct replay_report *out, struct err *e)
+{
+    *out = (struct replay_report){.agrees = true};
+    struct replay *r = calloc(1, sizeof *r);
+    struct course_result *result = calloc(1, sizeof *result);
+    int rc = r && result ? ERR_OK : err_set(e, ERR_NOMEM, "replay: no memory");
+    if (rc == ERR_OK) {
+        r->report = out;
+        r->result = result;
+        arena_init(&r->arena, 64 * MiB);
+        rc = store_open_readonly(&r->store, database, e);
+    }
+    if (rc == ERR_OK)
+        rc = run(r, e);
+    if (r) {
+        for (uint32_t i = 0; i < r->n_route; i++)
+            course_close(&r->route[i].course);
+        store_close(r->store);
+        free(r->is_matched);
+        arena_free(&r->arena);
+    }
+    free(result);
+    free(r);
+    return rc;
+}

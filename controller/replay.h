@@ -1,0 +1,23 @@
+/* controller/replay.h - runs every law again over the committed rows and compares each decision.
+ *
+ * Opens the database read-only, in one snapshot: it may run beside a live controller. Checks the
+ * hash chain, every decision with all its numbers, and every law's last state. Blocking; reads the
+ * whole database once. */
+#ifndef CONTROLLER_REPLAY_H
+#define CONTROLLER_REPLAY_H
+
+#include "common/err.h"
+
+#include <stdint.h>
+
+struct replay_report {
+    bool agrees;
+    uint64_t n_rows, n_events, n_decisions, n_routes;
+    uint64_t first_decision; /* number of the first that differs; 0 = none or not a decision */
+    char difference[512];    /* what differs first: recomputed against stored */
+};
+
+/* ERR_OK when the comparison could be made, whatever it says; else the database cannot be read. */
+MUST_USE int replay_run(const char *database, struct replay_report *out, struct err *e);
+
+#endif

@@ -1,0 +1,54 @@
+/* controller/store/outputs.h - outputs, their scores, feedback, and frames that cannot be used.
+ *
+ * Insert-or-ignore: delivering a record again changes nothing and says so. */
+#ifndef CONTROLLER_STORE_OUTPUTS_H
+#define CONTROLLER_STORE_OUTPUTS_H
+
+#include "controller/store/store.h"
+#include "schemas/feedback.h"
+#include "schemas/score.h"
+
+/* What the statistics read of a scored output. Texts are borrowed from where it came from. */
+struct scored_row {
+    uint64_t row; /* place in the global order */
+    int64_t committed_us;
+    struct str engine;
+    uint64_t epoch, admission;
+    struct str route, experiment, stratum, finish_reason;
+    uint32_t choice;
+    uint64_t revision;
+    double propensity;
+    bool is_scored;
+    double reward;
+    bool is_invalid; /* nothing usable came out */
+    uint32_t prompt_tokens, completion_tokens;
+};
+
+struct put_result {
+    bool is_new_output, is_new_score;
+    bool is_counted; /* first score of its output: to be fed to the laws */
+    uint64_t row;    /* when is_new_score */
+};
+
+/* The score and the output inside it. */
+MUST_USE int store_put_score(struct store *s, const struct score *sc, const struct output *o,
+                             int64_t now_us, struct put_result *out, struct err *e);
+struct scored_row scored_row_of(const struct score *sc, const struct output *o, uint64_t row,
+                                int64_t now_us);
+
+MUST_USE int store_put_feedback(struct store *s, const struct feedback *f, int64_t now_us,
+                                bool *is_new, struct err *e);
+/* key: engine, epoch, seq of a frame whose rest was refused for this reason. */
+MUST_USE int store_put_reject(struct store *s, const struct output *key, struct str raw,
+                              const char *reason, int64_t now_us, bool *is_new, struct err *e);
+
+/* Counted rows with row > after, in order. fn returns an err_code; anything but ERR_OK ends the
+ * walk and is returned. */
+typedef int scored_row_fn(const struct scored_row *row, void *ctx, struct err *e);
+MUST_USE int store_walk_rows(struct store *s, uint64_t after, uint64_t up_to, scored_row_fn *fn,
+                             void *ctx, struct err *e);
+/* The same for one revision of a route. */
+MUST_USE int store_walk_revision(struct store *s, struct str route, uint64_t revision,
+                                 scored_row_fn *fn, void *ctx, struct err *e);
+
+#endif

@@ -1,0 +1,180 @@
+/* Opening, migrating, transactions, and the counter of the global order.
+ *
+ * Invariant: next_ord is 0 (unknown) or above every scores.row and events.ord in the database and
+ * in the running transaction. One thread. */
+#include "controller/store/store.h"
+
+#include "schemas/migrations.h"
+
+#include <stdlib.h>
+
+enum { MAX_STATEMENTS = 128, MAX_MIGRATIONS = 64 };
+
+struct store {
+    struct db *db;
+    uint64_t next_ord;
+    struct {
+        const char *sql;
+        struct db_stmt *stmt;
+    } kept[MAX_STATEMENTS];
+    uint32_t n_kept;
+};
+
+static int migrate(struct db *db, struct err *e)
+{
+    struct db_migration m[MAX_MIGRATIONS];
+    for (size_t i = 0; i < SCHEMA_MIGRATIONS_COUNT && i < MAX_MIGRATIONS; i++) {
+        m[i] = (struct db_migration){.number = (uint32_t)i + 1,
+                                     .name = SCHEMA_MIGRATIONS[i].name,
+                                     .sql = SCHEMA_MIGRATIONS[i].p};
+    }
+    return db_migrate(db, m, SCHEMA_MIGRATIONS_COUNT, e);
+}
+
+static int store_new(struct store **out, struct db *db, struct err *e)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out) {
+        db_close(db);
+        return err_set(e, ERR_NOMEM, "no memory for the store");
+    }
+    (*out)->db = db;
+    return ERR_OK;
+}
+
+int store_open(struct store **out, const char *path, struct err *e)
+{
+    struct db *db;
+    *out = NULL;
+    int rc = db_open(&db, path, DB_SYNC_FULL, e);
+    if (rc == ERR_OK)
+        rc = migrate(db, e);
+    if (rc != ERR_OK) {
+        db_close(db);
+        return rc;
+    }
+    return store_new(out, db, e);
+}
+
+int store_open_readonly(struct store **out, const char *path, struct err *e)
+{
+    struct db *db;
+    *out = NULL;
+    int rc = db_open_readonly(&db, path, e);
+    return rc == ERR_OK ? store_new(out, db, e) : rc;
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    db_close(s->db);
+    free(s);
+}
+
+int store_begin(struct store *s, struct err *e)
+{
+    return db_begin(s->db, e);
+}
+
+int store_commit(struct store *s, struct err *e)
+{
+    return db_commit(s->db, e);
+}
+
+void store_rollback(struct store *s)
+{
+    db_rollback(s->db);
+    s->next_ord = 0;
+}
+
+static int find_next_ord(struct store *s, struct err *e)
+{
+    int64_t last = 0;
+    if (s->next_ord)
+        return ERR_OK;
+    int rc = store_number(s,
+                          "SELECT max(coalesce((SELECT max(row) FROM scores),0),"
+                          "coalesce((SELECT max(ord) FROM events),0))",
+                          &last, e);
+    s->next_ord = (uint64_t)last + 1;
+    return rc;
+}
+
+int store_next_ord(struct store *s, uint64_t *out, struct err *e)
+{
+    int rc = find_next_ord(s, e);
+    *out = s->next_ord++;
+    return rc;
+}
+
+int store_last_ord(struct store *s, uint64_t *out, struct err *e)
+{
+    int rc = find_next_ord(s, e);
+    *out = s->next_ord - 1;
+    return rc;
+}
+
+int store_statement(struct store *s, const char *sql, struct db_stmt **out, struct err *e)
+{
+    for (uint32_t i = 0; i < s->n_kept; i++) {
+        if (s->kept[i].sql == sql) {
+            *out = s->kept[i].stmt;
+            return ERR_OK;
+        }
+    }
+    int rc = s->n_kept < MAX_STATEMENTS
+                 ? db_prepare(s->db, out, sql, e)
+                 : err_set(e, ERR_BUG, "store: more than %d statements", MAX_STATEMENTS);
+    if (rc == ERR_OK) {
+        s->kept[s->n_kept].sql = sql;
+        s->kept[s->n_kept++].stmt = *out;
+    }
+    return rc;
+}
+
+int store_number(struct store *s, const char *sql, int64_t *out, struct err *e)
+{
+    struct db_stmt *q;
+    *out = 0;
+    int rc = store_statement(s, sql, &q, e);
+    if (rc == ERR_OK)
+        rc = db_step(q, e);
+    if (rc == ERR_OK) {
+        *out = db_col_i64(q, 0);
+        db_reset(q);
+    }
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
+struct db *store_db(struct store *s)
+{
+    return s->db;
+}
+
+int store_setting_get(struct store *s, const char *key, struct arena *a, struct str *out,
+                      struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(s, "SELECT value FROM settings WHERE key=?", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_str(q, 1, str_from(key));
+    rc = db_step(q, e);
+    if (rc != ERR_OK)
+        return rc;
+    *out = arena_str(a, db_col_str(q, 0));
+    db_reset(q);
+    return out->p ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for setting %s", key);
+}
+
+int store_setting_put(struct store *s, const char *key, struct str value, struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(s, "INSERT OR REPLACE INTO settings(key,value) VALUES(?,?)", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_str(q, 1, str_from(key));
+    db_bind_str(q, 2, value);
+    return db_run(q, NULL, e);
+}
