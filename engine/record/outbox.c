@@ -78,6 +78,8 @@ static int store_one(struct outbox *o, struct task *t, struct err *e)
     if (rc == ERR_OK) {
         o->store.next_seq++;
         t->is_stored = true;
+        if (t->item.output && t->item.output->admission >= o->store.next_admission)
+            o->store.next_admission = t->item.output->admission + 1;
     }
     return rc;
 }
@@ -130,6 +132,7 @@ static void publish_state(struct outbox *o)
                                      .next_seq = s->next_seq,
                                      .oldest_seq = s->rows ? s->oldest_seq : s->next_seq,
                                      .committed_seq = s->committed_seq,
+                                     .next_admission = s->next_admission,
                                      .rows = s->rows,
                                      .dropped = s->dropped};
     pthread_mutex_unlock(&o->lock);

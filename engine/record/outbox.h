@@ -33,6 +33,7 @@ struct outbox_item {
 struct outbox_state {
     uint64_t epoch, next_seq, oldest_seq; /* oldest row held; next_seq when there is none */
     uint64_t committed_seq;
+    uint64_t next_admission; /* above that of every record ever stored in this epoch, from 1 */
     uint64_t rows, dropped;
 };
 

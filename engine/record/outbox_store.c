@@ -70,6 +70,9 @@ static int load_counters(struct outbox_store *s, struct err *e)
     TRY(get_number(s, "next_seq", &s->next_seq, e));
     TRY(get_number(s, "dropped", &s->dropped, e));
     TRY(get_number(s, "committed_seq", &s->committed_seq, e));
+    TRY(get_number(s, "next_admission", &s->next_admission, e));
+    if (s->next_admission == 0)
+        s->next_admission = 1;
     if (s->epoch == 0) { /* a new file; 53 bits pass through every JSON reader unharmed */
         s->epoch = (rng_entropy() >> 11) | 1;
         TRY(set_number(s, "epoch", s->epoch, e));
@@ -149,6 +152,7 @@ int outbox_store_save_counters(struct outbox_store *s, struct err *e)
     TRY(set_number(s, "next_seq", s->next_seq, e));
     TRY(set_number(s, "dropped", s->dropped, e));
     TRY(set_number(s, "committed_seq", s->committed_seq, e));
+    TRY(set_number(s, "next_admission", s->next_admission, e));
 out:
     return rc;
 }

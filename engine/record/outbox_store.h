@@ -8,7 +8,7 @@
 struct outbox_store {
     struct db *db;
     struct db_stmt *insert, *set_meta, *get_meta, *drop_to, *oldest, *weigh;
-    uint64_t epoch, next_seq, oldest_seq, rows, bytes, dropped, committed_seq;
+    uint64_t epoch, next_seq, oldest_seq, rows, bytes, dropped, committed_seq, next_admission;
 };
 
 MUST_USE int outbox_store_open(struct outbox_store *s, const char *path, bool sync_full,

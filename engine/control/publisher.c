@@ -1,0 +1,82 @@
+/* The publisher keeps no list: the outbox is the truth, its own state is two numbers and a time. */
+#include "engine/control/publisher.h"
+
+#include "common/log.h"
+
+enum { MAX_BACKOFF = 32, PUMP_MOST = 256 };
+
+int publisher_init(struct publisher *p, struct outbox *o, struct bus_socket *s, uint32_t resend_ms,
+                   uint32_t window, struct mono now, struct err *e)
+{
+    struct outbox_state st;
+    outbox_get_state(o, &st);
+    *p = (struct publisher){.outbox = o,
+                            .socket = s,
+                            .last_sent = st.committed_seq,
+                            .seen_committed = st.committed_seq,
+                            .progress = now,
+                            .resend_us = (uint64_t)resend_ms * 1000,
+                            .wait_us = (uint64_t)resend_ms * 1000,
+                            .window = window};
+    buf_init(&p->row, OUTPUT_MAX_BYTES);
+    return outbox_reader_open(&p->reader, o, e);
+}
+
+void publisher_fini(struct publisher *p)
+{
+    outbox_reader_close(p->reader);
+    buf_free(&p->row);
+}
+
+/* Goes back to the mark when it has stood still too long below what was sent. */
+static void maybe_rewind(struct publisher *p, uint64_t committed, struct mono now)
+{
+    if (committed != p->seen_committed || p->last_sent <= committed) {
+        if (committed != p->seen_committed)
+            p->wait_us = p->resend_us;
+        p->seen_committed = committed;
+        p->progress = now;
+        return;
+    }
+    if (mono_since_us(p->progress, now) < p->wait_us)
+        return;
+    log_event(LOG_WARN, "wire.resend", "from=%llu to=%llu waited_ms=%llu",
+              (unsigned long long)committed + 1, (unsigned long long)p->last_sent,
+              (unsigned long long)p->wait_us / 1000);
+    if (p->resends)
+        metric_inc(p->resends);
+    p->last_sent = committed;
+    p->progress = now;
+    if (p->wait_us < p->resend_us * MAX_BACKOFF)
+        p->wait_us *= 2;
+}
+
+static bool send_next(struct publisher *p)
+{
+    uint64_t seq = p->last_sent + 1;
+    struct err e;
+    if (outbox_read(p->reader, &seq, &p->row, &e) != ERR_OK)
+        return false;
+    if (bus_send(p->socket, (struct str){NULL, 0}, buf_str(&p->row), &e) != ERR_OK)
+        return false;
+    p->last_sent = seq; /* may jump over dropped rows */
+    if (p->sent)
+        metric_inc(p->sent);
+    return true;
+}
+
+uint32_t publisher_pump(struct publisher *p, struct mono now)
+{
+    struct outbox_state st;
+    outbox_get_state(p->outbox, &st);
+    if (p->last_sent < st.committed_seq)
+        p->last_sent = st.committed_seq;
+    maybe_rewind(p, st.committed_seq, now);
+    uint32_t n = 0;
+    uint64_t until = st.committed_seq + p->window;
+    while (n < PUMP_MOST && p->last_sent < until && p->last_sent + 1 < st.next_seq && send_next(p))
+        n++;
+    if (n)
+        p->progress = now;
+    return n;
+}
