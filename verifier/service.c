@@ -5,6 +5,7 @@
 #include "common/bus_keys.h"
 #include "common/log.h"
 #include "common/stop.h"
+#include "verifier/http.h"
 #include "verifier/pipeline.h"
 
 #include <poll.h>
@@ -86,6 +87,7 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
     struct bus_keys keys;
     struct bus_security security = {0};
     struct pipeline *pipeline = NULL;
+    struct verifier_http *http = NULL;
     int rc = bus_keys_load(c->loop.curve_dir, false, &keys, &security, e);
     if (rc == ERR_OK)
         rc = bus_open(&bus, e);
@@ -95,10 +97,14 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
         rc = pc.outputs && pc.scores && s.id.p ? pipeline_start(&pipeline, &pc, e)
                                                : err_set(e, ERR_NOMEM, "no memory for addresses");
     }
+    if (rc == ERR_OK)
+        rc = verifier_http_open(&http, arena_str(a, c->verifier.host).p, (uint16_t)c->verifier.port,
+                                s.metrics, e);
     if (rc == ERR_OK) {
         log_event(LOG_INFO, "verify.ready", "id=" STR_FMT " routes=%u", STR_ARG(s.id), sets->n);
         wait_for_stop(stop_fd);
     }
+    verifier_http_close(http);
     pipeline_stop(pipeline, STOP_GRACE_MS);
     if (bus)
         bus_close(bus);
