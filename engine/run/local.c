@@ -1,5 +1,7 @@
-/* GENERATOR_LOCAL: the I/O thread's side of the worker. Handles are (generation of a slot, slot);
- * the number of requests not yet ended is what the bounded queue counts. */
+/* GENERATOR_LOCAL: the I/O thread's side of the worker.
+ *
+ * A table of places, one per request that has not ended, bounds the queue and turns handles
+ * (generation of a place, place) into sequences; a stale handle finds another generation. */
 #include "engine/generator.h"
 
 #include "common/log.h"
@@ -10,12 +12,18 @@
 
 enum { RATE_WINDOW_US = 2000000 };
 
+struct place {
+    struct sequence *seq; /* NULL = free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
 struct generator {
     struct gen_config config;
     struct worker *worker;
     struct event_channel *events;
-    uint64_t next_handle;
-    uint32_t n_open; /* accepted, GEN_END not delivered */
+    struct place *place;           /* [n_places] */
+    uint32_t n_places, first_free; /* n_places: none */
     bool worker_ended;
     struct mono rate_from; /* tokens_per_second over the last window */
     uint64_t rate_tokens;
@@ -30,6 +38,35 @@ const char *gen_finish_name(enum gen_finish f)
 
 static void local_close(struct generator *g);
 
+static int open_places(struct generator *g, struct err *e)
+{
+    g->n_places = g->config.max_running + g->config.max_queue;
+    g->place = calloc(g->n_places, sizeof *g->place);
+    if (!g->place)
+        return err_set(e, ERR_NOMEM, "places for %u requests", g->n_places);
+    for (uint32_t i = 0; i < g->n_places; i++)
+        g->place[i].next_free = i + 1;
+    return ERR_OK;
+}
+
+static uint64_t take_place(struct generator *g, struct sequence *q)
+{
+    uint32_t i = g->first_free;
+    struct place *p = &g->place[i];
+    g->first_free = p->next_free;
+    p->seq = q;
+    p->generation++;
+    return (uint64_t)p->generation << 32 | i;
+}
+
+static void leave_place(struct generator *g, uint64_t handle)
+{
+    uint32_t i = (uint32_t)handle;
+    g->place[i].seq = NULL;
+    g->place[i].next_free = g->first_free;
+    g->first_free = i;
+}
+
 static int local_open(struct generator **out, const struct gen_config *c, struct err *e)
 {
     *out = NULL;
@@ -40,6 +77,8 @@ static int local_open(struct generator **out, const struct gen_config *c, struct
     g->rate_from = clock_mono(c->clock);
     /* A step gives a sequence at most a token and an end. */
     int rc = event_channel_open(&g->events, 2 * c->max_running, e);
+    if (rc == ERR_OK)
+        rc = open_places(g, e);
     if (rc == ERR_OK)
         rc = worker_start(&g->worker, c, g->events, e);
     if (rc != ERR_OK)
@@ -61,7 +100,7 @@ static void deliver(struct generator *g, const struct event *ev)
                             .n_cached = q->n_cached,
                             .err = ev->err};
     if (ev->type == GEN_END) {
-        g->n_open--;
+        leave_place(g, q->handle);
         if (q->started)
             out.queue_us = mono_since_us(q->submitted, q->start);
         if (q->first_token.us) {
@@ -99,6 +138,7 @@ static void local_close(struct generator *g)
         worker_join_and_free(g->worker);
     }
     event_channel_free(g->events);
+    free(g->place);
     free(g);
 }
 
@@ -133,18 +173,18 @@ static int local_submit(struct generator *g, const struct gen_request *r, struct
 {
     int rc;
     struct sequence *q = NULL;
-    if (g->n_open >= g->config.max_running + g->config.max_queue)
+    if (g->first_free == g->n_places)
         return err_set(e, ERR_BUSY, "all %u places and the queue of %u are taken: try again later",
                        g->config.max_running, g->config.max_queue);
     TRY(check_fits(&g->config, r, e));
     TRY(check_tokens(&g->config, r, e));
     TRY(seq_new(&q, r, clock_mono(g->config.clock), e));
-    q->handle = ++g->next_handle;
+    q->handle = take_place(g, q);
     if (!worker_submit(g->worker, q)) {
+        leave_place(g, q->handle);
         seq_free(q);
-        return err_set(e, ERR_BUSY, "the engine is behind with its commands: try again later");
+        return err_set(e, ERR_BUSY, "the engine is stopping");
     }
-    g->n_open++;
     out->v = q->handle;
 out:
     return rc;
@@ -152,8 +192,9 @@ out:
 
 static void local_cancel(struct generator *g, struct gen_handle h)
 {
-    if (h.v)
-        worker_cancel(g->worker, h.v);
+    uint32_t i = (uint32_t)h.v;
+    if (i < g->n_places && g->place[i].seq && g->place[i].seq->handle == h.v)
+        g->place[i].seq->cancelled = true;
 }
 
 static int local_fd(struct generator *g)

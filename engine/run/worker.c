@@ -1,24 +1,15 @@
-/* The engine thread's loop. Cancels are a flag on the sequence found by handle, looked at between
- * steps; every sequence it was given leaves it through exactly one GEN_END event. */
+/* The engine thread's loop. Every sequence it was given leaves it through exactly one GEN_END
+ * event; after that event is posted the sequence belongs to the I/O thread. */
 #include "engine/run/worker.h"
 
 #include "common/log.h"
 #include "common/rng.h"
+#include "engine/run/worker_metrics.h"
 #include "engine/sample/sampler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-enum { COMMAND_ROOM = 4096 };
-
-enum command_type { COMMAND_SUBMIT, COMMAND_CANCEL, COMMAND_STOP };
-
-struct command {
-    enum command_type type;
-    struct sequence *seq;
-    uint64_t handle;
-};
 
 struct worker {
     pthread_t thread;
@@ -27,11 +18,13 @@ struct worker {
     struct sampler *sampler;
     float *logits; /* [max_running, n_vocab] */
     int32_t *end_ids;
-    struct queue *commands;
+    struct queue *submitted; /* of struct sequence */
     struct event_channel *events;
     struct event_batch *batch; /* being filled */
     _Atomic uint32_t knob_max_running, knob_prefill_chunk;
+    _Atomic bool stop_wanted;
     struct worker_stats stats;
+    struct worker_metrics metrics;
     bool stopping;
 };
 
@@ -65,32 +58,14 @@ static void end_sequence(struct worker *w, struct sequence *q, enum gen_finish f
     ev->err = error ? *error : (struct err){0};
 }
 
-static void obey(struct worker *w, const struct command *c)
-{
-    if (c->type == COMMAND_STOP) {
-        w->stopping = true;
-    } else if (c->type == COMMAND_SUBMIT) {
-        sched_add(w->sched, c->seq);
-    } else {
-        for (uint32_t i = 0; i < sched_n_running(w->sched); i++)
-            if (sched_running_at(w->sched, i)->handle == c->handle)
-                sched_running_at(w->sched, i)->cancelled = true;
-        for (struct sequence *q = sched_first_waiting(w->sched); q; q = q->next)
-            if (q->handle == c->handle)
-                q->cancelled = true;
-    }
-}
-
-/* Waits for a command only when there is nothing to compute. */
-static void obey_commands(struct worker *w)
+/* Waits for a sequence only when there is nothing to compute; stopping closes the queue. */
+static void take_submitted(struct worker *w)
 {
     bool is_idle = sched_n_running(w->sched) + sched_n_waiting(w->sched) == 0;
-    struct command *c = is_idle && !w->stopping ? queue_take(w->commands, -1)
-                                                : queue_try_take(w->commands);
-    for (; c; c = queue_try_take(w->commands)) {
-        obey(w, c);
-        free(c);
-    }
+    struct sequence *q = is_idle ? queue_take(w->submitted, -1) : queue_try_take(w->submitted);
+    for (; q; q = queue_try_take(w->submitted))
+        sched_add(w->sched, q);
+    w->stopping = w->stop_wanted;
     sched_set_knobs(w->sched, atomic_load_explicit(&w->knob_max_running, memory_order_relaxed),
                     atomic_load_explicit(&w->knob_prefill_chunk, memory_order_relaxed));
 }
@@ -188,22 +163,22 @@ static void fail_batch(struct worker *w, const struct err *error)
 static void publish_stats(struct worker *w)
 {
     const struct sched_counters *c = sched_get_counters(w->sched);
-    const struct kv_pool *pool = sched_pool(w->sched);
     struct worker_stats *s = &w->stats;
     atomic_store_explicit(&s->running, sched_n_running(w->sched), memory_order_relaxed);
     atomic_store_explicit(&s->waiting, sched_n_waiting(w->sched), memory_order_relaxed);
-    atomic_store_explicit(&s->kv_blocks_used, kv_pool_total(pool) - kv_pool_free_count(pool),
-                          memory_order_relaxed);
+    atomic_store_explicit(&s->kv_blocks_used, sched_blocks_in_use(w->sched), memory_order_relaxed);
     atomic_store_explicit(&s->preemptions, c->preemptions, memory_order_relaxed);
     atomic_store_explicit(&s->query_tokens, c->query_tokens, memory_order_relaxed);
     atomic_store_explicit(&s->cached_tokens, c->hit_tokens, memory_order_relaxed);
+    worker_metrics_publish(&w->metrics, s, w->config.n_kv_blocks);
 }
 
 static void run_step(struct worker *w)
 {
     struct sched_plan plan;
     struct err e;
-    sched_plan(w->sched, clock_mono(w->config.clock), &plan);
+    struct mono start = clock_mono(w->config.clock);
+    sched_plan(w->sched, start, &plan);
     if (plan.batch.n_tok == 0)
         return;
     if (model_forward(w->config.model, &plan.batch, w->logits, &e) != ERR_OK) {
@@ -217,13 +192,15 @@ static void run_step(struct worker *w)
     size_t n_vocab = model_get_info(w->config.model)->n_vocab;
     for (uint32_t i = 0; i < plan.batch.n_row; i++)
         sample_row(w, plan.row_seq[i], w->logits + i * n_vocab);
+    worker_metrics_step(&w->metrics, mono_since_us(start, clock_mono(w->config.clock)),
+                        plan.batch.n_tok);
 }
 
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
     while (!w->stopping) {
-        obey_commands(w);
+        take_submitted(w);
         end_cancelled_and_late(w, clock_mono(w->config.clock));
         if (!w->stopping)
             run_step(w);
@@ -250,7 +227,7 @@ static int open_parts(struct worker *w, struct err *e)
     int rc;
     TRY(sched_open(&w->sched, &sc, e));
     TRY(sampler_open(&w->sampler, n_vocab, e));
-    TRY(queue_open(&w->commands, COMMAND_ROOM, false, e));
+    TRY(queue_open(&w->submitted, c->max_running + c->max_queue, false, e));
     w->logits = calloc((size_t)c->max_running * n_vocab, sizeof *w->logits);
     w->end_ids = calloc(c->n_end + 1, sizeof *w->end_ids);
     if (!w->logits || !w->end_ids)
@@ -263,11 +240,9 @@ out:
 
 static void worker_free(struct worker *w)
 {
-    for (struct command *c; w->commands && (c = queue_try_take(w->commands));) {
-        seq_free(c->seq);
-        free(c);
-    }
-    queue_free(w->commands);
+    for (struct sequence *q; w->submitted && (q = queue_try_take(w->submitted));)
+        seq_free(q);
+    queue_free(w->submitted);
     sched_close(w->sched);
     sampler_close(w->sampler);
     free(w->logits);
@@ -284,6 +259,8 @@ int worker_start(struct worker **out, const struct gen_config *c, struct event_c
         return err_set(e, ERR_NOMEM, "worker");
     w->config = *c;
     w->events = events;
+    if (c->metrics)
+        worker_metrics_init(&w->metrics, c->metrics);
     int rc = open_parts(w, e);
     if (rc == ERR_OK && pthread_create(&w->thread, NULL, worker_main, w) != 0)
         rc = err_set(e, ERR_IO, "the engine thread could not be started: raise the thread limit");
@@ -294,26 +271,9 @@ int worker_start(struct worker **out, const struct gen_config *c, struct event_c
     return rc;
 }
 
-static bool send_command(struct worker *w, struct command command)
-{
-    struct command *c = malloc(sizeof *c);
-    if (!c)
-        return false;
-    *c = command;
-    if (queue_try_put(w->commands, c))
-        return true;
-    free(c);
-    return false;
-}
-
 bool worker_submit(struct worker *w, struct sequence *q)
 {
-    return send_command(w, (struct command){.type = COMMAND_SUBMIT, .seq = q});
-}
-
-void worker_cancel(struct worker *w, uint64_t handle)
-{
-    (void)send_command(w, (struct command){.type = COMMAND_CANCEL, .handle = handle});
+    return queue_try_put(w->submitted, q);
 }
 
 void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_chunk)
@@ -324,8 +284,8 @@ void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_c
 
 void worker_stop(struct worker *w)
 {
-    while (!send_command(w, (struct command){.type = COMMAND_STOP}))
-        ;
+    w->stop_wanted = true;
+    queue_close(w->submitted); /* wakes an idle worker */
 }
 
 void worker_join_and_free(struct worker *w)

@@ -1,7 +1,8 @@
 /* engine/run/worker.h - the engine thread: owns scheduler, sampler and (while it runs) the model.
  *
- * Commands come in through one queue, events go out through the event channel; between steps it
- * obeys commands, in a step it plans, computes, samples. Idle it sleeps: no spinning. */
+ * Sequences come in through one queue, events go out through the event channel; a cancel is a flag
+ * on the sequence, looked at before each step. In a step it plans, computes, samples; idle it
+ * sleeps: no spinning. */
 #ifndef ENGINE_RUN_WORKER_H
 #define ENGINE_RUN_WORKER_H
 
@@ -19,11 +20,11 @@ struct worker_stats {
 
 MUST_USE int worker_start(struct worker **out, const struct gen_config *c,
                           struct event_channel *events, struct err *e);
-/* I/O thread; never blocks. False: the command queue is full. */
+/* I/O thread; never blocks. False: more sequences than max_running + max_queue, or stopped. */
 bool worker_submit(struct worker *w, struct sequence *q);
-void worker_cancel(struct worker *w, uint64_t handle);
 void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_chunk);
-/* Ends everything with GEN_CANCELLED and then posts the last batch; drain until it, then join. */
+/* Never blocks. The worker then ends everything with GEN_CANCELLED and posts the last batch; take
+ * batches until it, then join. */
 void worker_stop(struct worker *w);
 void worker_join_and_free(struct worker *w);
 const struct worker_stats *worker_get_stats(const struct worker *w);

@@ -105,8 +105,10 @@ static int32_t draw(struct sampler *s, const float *logits, const struct sample_
     float scale = (float)(1 / v[PARAM_TEMPERATURE]);
     double total = s->ops->exp_all(logits, s->n_vocab, top, scale, s->weight);
     double u = uniform_at(spec->seed, spec->position);
-    struct filter_limits limits = {
-        .top_k = (uint32_t)v[PARAM_TOP_K], .top_p = v[PARAM_TOP_P], .min_p = v[PARAM_MIN_P]};
+    struct filter_limits limits = {/* clients write "all" as 0 or -1 */
+                                   .top_k = v[PARAM_TOP_K] > 0 ? (uint32_t)v[PARAM_TOP_K] : 0,
+                                   .top_p = v[PARAM_TOP_P],
+                                   .min_p = v[PARAM_MIN_P]};
     if (limits.top_k == 0 && limits.top_p >= 1 && limits.min_p <= 0)
         return draw_from_all(s->weight, s->n_vocab, u * total);
     uint32_t n = filter_candidates(s->weight, s->n_vocab, total, &limits, s->found);

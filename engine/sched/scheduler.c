@@ -421,6 +421,12 @@ const struct kv_pool *sched_pool(const struct scheduler *s)
     return s->pool;
 }
 
+uint32_t sched_blocks_in_use(const struct scheduler *s)
+{
+    uint32_t held = kv_pool_total(s->pool) - kv_pool_free_count(s->pool);
+    return s->cache ? held - prefix_cache_evictable(s->cache) : held;
+}
+
 void sched_flush_cache(struct scheduler *s)
 {
     if (s->cache)

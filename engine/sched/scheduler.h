@@ -50,6 +50,9 @@ struct sequence *sched_running_at(const struct scheduler *s, uint32_t i);
 struct sequence *sched_first_waiting(const struct scheduler *s); /* follow ->next */
 const struct sched_counters *sched_get_counters(const struct scheduler *s);
 const struct kv_pool *sched_pool(const struct scheduler *s);
+/* Blocks some sequence holds: what only the prefix cache holds can be had back and is not counted.
+ * O(blocks). */
+uint32_t sched_blocks_in_use(const struct scheduler *s);
 void sched_flush_cache(struct scheduler *s);
 
 #endif

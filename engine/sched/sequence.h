@@ -24,7 +24,8 @@ struct sequence {
     uint32_t n_cached;    /* prompt tokens found in the cache at first admission */
     uint32_t n_preempted;
 
-    bool cancelled, started;
+    _Atomic bool cancelled; /* set by the I/O thread, read between steps */
+    bool started;
     struct mono submitted, start, first_token, last_token;
 };
 

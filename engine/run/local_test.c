@@ -1,0 +1,555 @@
+/* The generator from its callers' side: exactly one end for each request, the same tokens alone and
+ * in any batch, cancel, deadline, full queue, errors, close, metrics; no memory taken in a step. */
+#include "common/test.h"
+
+#include "common/rng.h"
+#include "engine/generator.h"
+#include "engine/run/pretend_model.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct generator_ops *const ops = &GENERATOR_LOCAL;
+
+/* Counts what the worker's thread allocates: linked with --wrap=malloc and --wrap=calloc. */
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+
+static struct {
+    _Atomic bool is_on;
+    _Atomic unsigned n;
+    pthread_t io_thread;
+} allocations;
+
+static void count_allocation(void)
+{
+    if (allocations.is_on && !pthread_equal(pthread_self(), allocations.io_thread))
+        allocations.n++;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    count_allocation();
+    return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    count_allocation();
+    return __real_calloc(n, size);
+}
+
+/* A request and what became of it. */
+
+enum { MAX_PROMPT = 200, MAX_NEW = 60 };
+
+struct job {
+    struct gen_request request;
+    struct gen_handle handle;
+    int32_t prompt[MAX_PROMPT], tokens[MAX_NEW];
+    struct gen_bias bias;
+    uint32_t n_tokens, n_ends, n_cached;
+    float logprob_sum;
+    struct gen_event end;
+    uint32_t cancel_after; /* tokens; 0 = never */
+    struct generator *generator;
+};
+
+static void on_event(void *ctx, const struct gen_event *e)
+{
+    struct job *j = ctx;
+    assert_int_equal(j->n_ends, 0);
+    if (e->type == GEN_END) {
+        j->n_ends++;
+        j->end = *e;
+        return;
+    }
+    assert_true(j->n_tokens < MAX_NEW && e->token >= 0 && e->token < PRETEND_VOCAB);
+    assert_true(e->logprob <= 0 && isfinite(e->logprob));
+    assert_int_equal(e->n_top, j->request.want_logprobs ? j->request.n_top : 0);
+    for (uint32_t i = 1; i < e->n_top; i++)
+        assert_true(e->top[i - 1].logprob >= e->top[i].logprob);
+    j->logprob_sum += e->logprob;
+    j->tokens[j->n_tokens++] = e->token;
+    if (j->n_tokens == j->cancel_after)
+        ops->cancel(j->generator, j->handle);
+}
+
+static struct params parameters(double temperature, double max_new_tokens)
+{
+    struct param_set none = {0};
+    struct params p;
+    params_resolve(&none, NULL, &p);
+    p.v[PARAM_TEMPERATURE] = temperature;
+    p.v[PARAM_MAX_NEW_TOKENS] = max_new_tokens;
+    return p;
+}
+
+static void init_job(struct job *j, uint32_t n_prompt, double temperature, double max_new)
+{
+    *j = (struct job){0};
+    for (uint32_t i = 0; i < n_prompt; i++)
+        j->prompt[i] = (int32_t)(i % 7);
+    j->request = (struct gen_request){.id = STR("test"),
+                                      .n_prompt = n_prompt,
+                                      .seed = 7,
+                                      .params = parameters(temperature, max_new),
+                                      .on_event = on_event};
+}
+
+static void random_job(struct rng *r, struct job *j)
+{
+    init_job(j, 1 + (uint32_t)rng_below(r, MAX_PROMPT / 2), 0, 1 + (double)rng_below(r, MAX_NEW));
+    struct gen_request *q = &j->request;
+    uint32_t family = (uint32_t)rng_below(r, 3), shared = (uint32_t)rng_below(r, q->n_prompt + 1);
+    for (uint32_t i = 0; i < q->n_prompt; i++)
+        j->prompt[i] = (int32_t)(i < shared ? family : rng_below(r, NAN_TOKEN));
+    q->seed = rng_u64(r);
+    q->priority = (int)rng_below(r, 3);
+    q->params.v[PARAM_TEMPERATURE] = (double)rng_below(r, 3) * 0.6;
+    q->params.v[PARAM_TOP_P] = rng_below(r, 2) ? 1 : 0.8;
+    q->params.v[PARAM_TOP_K] = (double)rng_below(r, 12) - 1;
+    q->params.v[PARAM_REPETITION_PENALTY] = rng_below(r, 2) ? 1 : 1.3;
+    q->want_logprobs = rng_below(r, 2);
+    q->n_top = (uint32_t)rng_below(r, GEN_MAX_TOP + 1);
+    j->bias = (struct gen_bias){.token = (int32_t)rng_below(r, 60), .bias = 3};
+    q->n_bias = (uint32_t)rng_below(r, 2);
+}
+
+static void submit(struct generator *g, struct job *j)
+{
+    struct err e = {0};
+    j->generator = g;
+    j->request.prompt = j->prompt;
+    j->request.bias = &j->bias;
+    j->request.ctx = j;
+    assert_ok(ops->submit(g, &j->request, &j->handle, &e), &e);
+    assert_true(j->handle.v != 0);
+}
+
+static void wait_for_end(struct generator *g, const struct job *j)
+{
+    struct pollfd fd = {.fd = ops->fd(g), .events = POLLIN};
+    for (int i = 0; i < 20000 && j->n_ends == 0; i++) {
+        poll(&fd, 1, 1000);
+        ops->drain(g);
+    }
+    assert_int_equal(j->n_ends, 1);
+}
+
+/* Fixture. */
+
+static const int32_t END_IDS[] = {5};
+
+struct fixture {
+    struct model *model;
+    struct gen_config config;
+    struct err e;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){.model = pretend_open()};
+    f.config = (struct gen_config){.clock = &CLOCK_REAL,
+                                   .model = f.model,
+                                   .end_ids = END_IDS,
+                                   .n_end = 1,
+                                   .n_kv_blocks = PRETEND_BLOCKS,
+                                   .max_batch_tokens = 64,
+                                   .max_running = 8,
+                                   .max_queue = 64,
+                                   .prefill_chunk = 32,
+                                   .max_context = 512,
+                                   .prefix_cache = true};
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    free(f->model);
+    return 0;
+}
+
+static struct generator *open_generator(struct fixture *f)
+{
+    struct generator *g = NULL;
+    assert_ok(ops->open(&g, &f->config, &f->e), &f->e);
+    return g;
+}
+
+/* Tests. */
+
+enum { N_JOBS = 48 };
+
+static void run_alone(struct fixture *f, const struct job *jobs, struct job *alone)
+{
+    for (uint32_t i = 0; i < N_JOBS; i++) {
+        struct generator *g = open_generator(f);
+        alone[i] = jobs[i];
+        alone[i].cancel_after = 0;
+        submit(g, &alone[i]);
+        wait_for_end(g, &alone[i]);
+        ops->close(g);
+    }
+}
+
+static void assert_same(const struct job *in_batch, const struct job *alone)
+{
+    assert_int_equal(in_batch->n_ends, 1);
+    assert_memory_equal(in_batch->tokens, alone->tokens,
+                        in_batch->n_tokens * sizeof *alone->tokens);
+    if (in_batch->end.finish == GEN_CANCELLED) {
+        assert_true(in_batch->n_tokens >= in_batch->cancel_after && in_batch->cancel_after > 0);
+        return;
+    }
+    assert_int_equal(in_batch->n_tokens, alone->n_tokens);
+    assert_int_equal(in_batch->end.finish, alone->end.finish);
+    assert_true(in_batch->logprob_sum == alone->logprob_sum);
+}
+
+/* A pool for a fraction of the requests: they preempt each other, share prefixes, some are
+ * cancelled; each one's tokens are what it gives alone. */
+static void test_batch_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static struct job jobs[N_JOBS], alone[N_JOBS];
+    uint64_t preemptions = 0, cached = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct rng r;
+        rng_seed(&r, seed);
+        for (uint32_t i = 0; i < N_JOBS; i++)
+            random_job(&r, &jobs[i]);
+        f->config.n_kv_blocks = PRETEND_BLOCKS;
+        run_alone(f, jobs, alone);
+        f->config.n_kv_blocks = 12 + (uint32_t)seed;
+        f->config.prefix_cache = seed % 3 != 0;
+        struct generator *g = open_generator(f);
+        for (uint32_t i = 0; i < N_JOBS; i++) {
+            jobs[i].cancel_after = rng_below(&r, 5) ? 0 : 1 + (uint32_t)rng_below(&r, MAX_NEW);
+            submit(g, &jobs[i]);
+            if (rng_below(&r, 2))
+                ops->drain(g);
+        }
+        for (uint32_t i = 0; i < N_JOBS; i++)
+            wait_for_end(g, &jobs[i]);
+        struct gen_stats s;
+        ops->stats(g, &s);
+        preemptions += s.preemptions;
+        cached += s.cached_tokens;
+        assert_int_equal(s.running + s.waiting, 0);
+        assert_int_equal(s.kv_tokens_used, 0); /* every block came back */
+        ops->close(g);
+        for (uint32_t i = 0; i < N_JOBS; i++)
+            assert_same(&jobs[i], &alone[i]);
+    }
+    assert_true(preemptions > 20 && cached > 100);
+}
+
+static void test_ends(void **state)
+{
+    struct fixture *f = *state;
+    struct generator *g = open_generator(f);
+    static struct job j[3];
+    init_job(&j[0], 3, 0, 1);
+    init_job(&j[1], 3, 0, 50);
+    init_job(&j[2], 3, 0, 50);
+    j[1].bias = j[2].bias = (struct gen_bias){.token = END_IDS[0], .bias = 100};
+    j[1].request.n_bias = j[2].request.n_bias = 1;
+    j[2].request.ignore_end = true;
+    for (int i = 0; i < 3; i++) {
+        submit(g, &j[i]);
+        wait_for_end(g, &j[i]);
+    }
+    assert_int_equal(j[0].end.finish, GEN_LENGTH);
+    assert_int_equal(j[0].n_tokens, 1);
+    assert_int_equal(j[1].end.finish, GEN_STOP); /* the end token is not reported */
+    assert_int_equal(j[1].n_tokens, 0);
+    assert_int_equal(j[2].end.finish, GEN_LENGTH);
+    assert_int_equal(j[2].n_tokens, 50);
+    assert_true(j[2].end.ttft_us > 0 || j[2].end.decode_us > 0);
+    ops->close(g);
+}
+
+static void test_prefix_is_found(void **state)
+{
+    struct fixture *f = *state;
+    struct generator *g = open_generator(f);
+    static struct job j[2];
+    for (int i = 0; i < 2; i++) {
+        init_job(&j[i], 100, 0, 4);
+        submit(g, &j[i]);
+        wait_for_end(g, &j[i]);
+    }
+    assert_int_equal(j[0].end.n_cached, 0);
+    assert_int_equal(j[1].end.n_cached, 96); /* whole blocks, and the last token is computed */
+    assert_memory_equal(j[0].tokens, j[1].tokens, 4 * sizeof(int32_t));
+    ops->close(g);
+}
+
+static void test_refusals(void **state)
+{
+    struct fixture *f = *state;
+    f->config.max_running = 1;
+    f->config.max_queue = 2;
+    f->model->step_ns = 1000000;
+    struct generator *g = open_generator(f);
+    static struct job j[4];
+    for (int i = 0; i < 4; i++) {
+        init_job(&j[i], 3, 0, 40);
+        j[i].request.ignore_end = true;
+    }
+    for (int i = 0; i < 3; i++)
+        submit(g, &j[i]);
+    struct gen_handle h;
+    assert_int_equal(ops->submit(g, &j[3].request, &h, &f->e), ERR_BUSY);
+    wait_for_end(g, &j[0]);
+    submit(g, &j[3]); /* a place is free again */
+    struct gen_request bad = j[3].request;
+    for (int i = 1; i < 4; i++) {
+        ops->cancel(g, j[i].handle);
+        wait_for_end(g, &j[i]);
+    }
+    bad.n_prompt = 0;
+    assert_int_equal(ops->submit(g, &bad, &h, &f->e), ERR_INVALID);
+    bad.n_prompt = 3;
+    bad.params.v[PARAM_MAX_NEW_TOKENS] = 510;
+    assert_int_equal(ops->submit(g, &bad, &h, &f->e), ERR_INVALID);
+    assert_non_null(strstr(f->e.msg, "512"));
+    int32_t outside[] = {PRETEND_VOCAB}, negative[] = {-1};
+    bad.params.v[PARAM_MAX_NEW_TOKENS] = 1;
+    bad.n_prompt = 1;
+    bad.prompt = outside;
+    assert_int_equal(ops->submit(g, &bad, &h, &f->e), ERR_INVALID);
+    bad.prompt = negative;
+    assert_int_equal(ops->submit(g, &bad, &h, &f->e), ERR_INVALID);
+    ops->close(g);
+}
+
+static void test_cancel_and_deadline(void **state)
+{
+    struct fixture *f = *state;
+    f->model->step_ns = 2000000;
+    f->config.max_running = 2;
+    struct generator *g = open_generator(f);
+    static struct job j[4];
+    for (int i = 0; i < 4; i++) {
+        init_job(&j[i], 3, 0, 60);
+        j[i].request.ignore_end = true;
+    }
+    j[0].cancel_after = 3;
+    j[1].request.deadline_us = 30000;
+    for (int i = 0; i < 4; i++)
+        submit(g, &j[i]);
+    ops->cancel(g, j[3].handle); /* still waiting */
+    ops->cancel(g, (struct gen_handle){0});
+    ops->cancel(g, (struct gen_handle){0xFFFFFFFFFFFFu});
+    for (int i = 0; i < 4; i++)
+        wait_for_end(g, &j[i]);
+    assert_int_equal(j[0].end.finish, GEN_CANCELLED);
+    assert_in_range(j[0].n_tokens, 3, 6); /* steps already under way may still come */
+    assert_int_equal(j[1].end.finish, GEN_DEADLINE);
+    assert_in_range(j[1].n_tokens, 1, 30);
+    assert_int_equal(j[2].end.finish, GEN_LENGTH);
+    assert_int_equal(j[3].end.finish, GEN_CANCELLED);
+    assert_int_equal(j[3].n_tokens, 0);
+    ops->cancel(g, j[0].handle); /* long gone */
+    ops->close(g);
+}
+
+static void test_errors_stay_local(void **state)
+{
+    struct fixture *f = *state;
+    struct generator *g = open_generator(f);
+    static struct job broken, fine, lost, after;
+    init_job(&broken, 3, 0.7, 40);
+    broken.prompt[2] = NAN_TOKEN; /* the pretended model then gives NaN */
+    init_job(&fine, 3, 0.7, 40);
+    fine.request.ignore_end = true;
+    submit(g, &broken);
+    submit(g, &fine);
+    wait_for_end(g, &broken);
+    wait_for_end(g, &fine);
+    assert_int_equal(broken.end.finish, GEN_ERROR);
+    assert_non_null(strstr(broken.end.err.msg, "not finite"));
+    assert_int_equal(fine.end.finish, GEN_LENGTH);
+    f->model->fail_steps = 1;
+    init_job(&lost, 3, 0.7, 40);
+    submit(g, &lost);
+    wait_for_end(g, &lost);
+    assert_int_equal(lost.end.finish, GEN_ERROR);
+    assert_int_equal(lost.end.err.code, ERR_DEVICE);
+    init_job(&after, 3, 0.7, 4);
+    submit(g, &after);
+    wait_for_end(g, &after);
+    assert_int_not_equal(after.end.finish, GEN_ERROR);
+    ops->close(g);
+}
+
+static void test_close_ends_everything(void **state)
+{
+    struct fixture *f = *state;
+    f->model->step_ns = 500000;
+    f->config.max_running = 4;
+    static struct job j[20];
+    struct generator *g = open_generator(f);
+    ops->close(g); /* nothing submitted */
+    g = open_generator(f);
+    for (int i = 0; i < 20; i++) {
+        init_job(&j[i], 3, 0, 60);
+        j[i].request.ignore_end = true;
+        submit(g, &j[i]);
+    }
+    while (j[0].n_tokens == 0)
+        ops->drain(g);
+    ops->close(g);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(j[i].n_ends, 1);
+        assert_int_equal(j[i].end.finish, GEN_CANCELLED);
+    }
+}
+
+static void test_no_memory_is_taken_in_a_step(void **state)
+{
+    struct fixture *f = *state;
+    f->config.metrics = metrics_new();
+    struct generator *g = open_generator(f);
+    static struct job jobs[20];
+    struct rng r;
+    rng_seed(&r, 3);
+    for (int round = 0; round < 2; round++) {
+        allocations.io_thread = pthread_self();
+        allocations.is_on = round == 1; /* the first round is the warm-up */
+        for (int i = 0; i < 20; i++) {
+            random_job(&r, &jobs[i]);
+            submit(g, &jobs[i]);
+        }
+        for (int i = 0; i < 20; i++)
+            wait_for_end(g, &jobs[i]);
+    }
+    allocations.is_on = false;
+    assert_int_equal(allocations.n, 0);
+    ops->close(g);
+    metrics_free(f->config.metrics);
+}
+
+static void *allocate_elsewhere(void *arg)
+{
+    *(void **)arg = malloc(32); /* kept, so that the compiler keeps the call */
+    return NULL;
+}
+
+/* The counter above must be able to fail. */
+static void test_counter_counts(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *memory = NULL;
+    allocations.n = 0;
+    allocations.io_thread = pthread_self();
+    allocations.is_on = true;
+    assert_int_equal(pthread_create(&thread, NULL, allocate_elsewhere, &memory), 0);
+    pthread_join(thread, NULL);
+    free(memory);
+    allocations.is_on = false;
+    assert_true(allocations.n >= 1);
+    allocations.n = 0;
+}
+
+static void test_metrics(void **state)
+{
+    struct fixture *f = *state;
+    f->config.metrics = metrics_new();
+    struct generator *g = open_generator(f);
+    static struct job j[2];
+    for (int i = 0; i < 2; i++) {
+        init_job(&j[i], 100, 0, 5);
+        j[i].request.ignore_end = true;
+        submit(g, &j[i]);
+        wait_for_end(g, &j[i]);
+    }
+    ops->close(g);
+    struct buf b;
+    buf_init(&b, MiB);
+    metrics_render(f->config.metrics, &b);
+    buf_put_char(&b, '\0');
+    static const char *const lines[] = {
+        "\nmilepost_requests_running 0\n",
+        "\nmilepost_requests_waiting 0\n",
+        "\nmilepost_kv_cache_usage_ratio 0\n",
+        "\nmilepost_prefix_cache_query_tokens_total 200\n",
+        "\nmilepost_prefix_cache_hit_tokens_total 96\n",
+        "\nmilepost_prompt_tokens_total 104\n",
+        "\nmilepost_generation_tokens_total 10\n",
+        "\nmilepost_preemptions_total 0\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        if (!strstr(b.p, lines[i]))
+            fail_msg("no '%s' in:\n%s", lines[i] + 1, b.p);
+    }
+    assert_non_null(strstr(b.p, "milepost_step_seconds_count"));
+    buf_free(&b);
+    metrics_free(f->config.metrics);
+}
+
+static void test_knobs(void **state)
+{
+    struct fixture *f = *state;
+    f->model->step_ns = 300000;
+    struct generator *g = open_generator(f);
+    ops->set_knobs(g, 1, 0);
+    static struct job j[6];
+    for (int i = 0; i < 6; i++) {
+        init_job(&j[i], 3, 0, 20);
+        j[i].request.ignore_end = true;
+        submit(g, &j[i]);
+    }
+    uint32_t most = 0;
+    for (int i = 0; i < 6; i++) {
+        while (j[i].n_ends == 0) {
+            struct gen_stats s;
+            ops->drain(g);
+            ops->stats(g, &s);
+            most = s.running > most ? s.running : most;
+        }
+    }
+    assert_int_equal(most, 1);
+    ops->close(g);
+}
+
+static void test_open_refuses(void **state)
+{
+    struct fixture *f = *state;
+    struct generator *g = NULL;
+    f->config.max_batch_tokens = 4; /* fewer than max_running: a decode could starve */
+    assert_int_equal(ops->open(&g, &f->config, &f->e), ERR_INVALID);
+    assert_null(g);
+    assert_non_null(strstr(f->e.msg, "max_batch_tokens 4"));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_batch_changes_nothing),
+        CASE(test_ends),
+        CASE(test_prefix_is_found),
+        CASE(test_refusals),
+        CASE(test_cancel_and_deadline),
+        CASE(test_errors_stay_local),
+        CASE(test_close_ends_everything),
+        CASE(test_no_memory_is_taken_in_a_step),
+        CASE(test_counter_counts),
+        CASE(test_metrics),
+        CASE(test_knobs),
+        CASE(test_open_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

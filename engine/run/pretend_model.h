@@ -1,0 +1,69 @@
+/* engine/run/pretend_model.h - a model that is a hash, for tests of the generator.
+ *
+ * Included by *_test.c files only: it defines model_forward and model_get_info, so that the linker
+ * takes these and not the real ones. A KV slot holds a hash of all tokens up to its position; the
+ * logits of a position are a function of that hash. A wrong block table, a stale shared block or a
+ * lost prefix therefore changes the tokens, as in a real model but at no cost. */
+#ifndef ENGINE_RUN_PRETEND_MODEL_H
+#define ENGINE_RUN_PRETEND_MODEL_H
+
+#include "common/hash.h"
+#include "engine/model/model.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { PRETEND_VOCAB = 64, PRETEND_BLOCKS = 512, NAN_TOKEN = 63 };
+
+struct model {
+    struct model_info info;
+    _Atomic int fail_steps; /* this many steps give ERR_DEVICE */
+    _Atomic long step_ns;   /* each step takes this long */
+    uint64_t slot[PRETEND_BLOCKS][KV_BLOCK_TOKENS];
+};
+
+static struct model *pretend_open(void)
+{
+    struct model *m = calloc(1, sizeof *m);
+    m->info = (struct model_info){.n_vocab = PRETEND_VOCAB};
+    return m;
+}
+
+const struct model_info *model_get_info(const struct model *m)
+{
+    return &m->info;
+}
+
+static void pretend_logits(uint64_t h, int32_t token, float *row)
+{
+    for (uint32_t i = 0; i < PRETEND_VOCAB; i++) {
+        uint64_t x = hash64(&i, sizeof i, h);
+        row[i] = token == NAN_TOKEN ? NAN : (float)(x % 1000) * 0.006f - 3;
+    }
+    if (token != NAN_TOKEN)
+        row[NAN_TOKEN] = -1e30f; /* never drawn, only prompts hold it */
+}
+
+int model_forward(struct model *m, const struct model_batch *b, float *logits, struct err *e)
+{
+    nanosleep(&(struct timespec){.tv_nsec = m->step_ns}, NULL);
+    if (m->fail_steps > 0) {
+        m->fail_steps--;
+        return err_set(e, ERR_DEVICE, "pretended device failure");
+    }
+    uint32_t row = 0;
+    for (uint32_t i = 0; i < b->n_tok; i++) {
+        const uint32_t *table = b->block_table[b->seq[i]];
+        uint32_t p = b->position[i], q = p - 1;
+        uint64_t before = p ? m->slot[table[q / KV_BLOCK_TOKENS]][q % KV_BLOCK_TOKENS] : 0;
+        uint64_t h = hash64(&b->token[i], sizeof b->token[i], before + 1);
+        m->slot[table[p / KV_BLOCK_TOKENS]][p % KV_BLOCK_TOKENS] = h;
+        if (row < b->n_row && b->row_token[row] == i)
+            pretend_logits(h, b->token[i], logits + (size_t)row++ * PRETEND_VOCAB);
+    }
+    return row == b->n_row ? ERR_OK : err_set(e, ERR_BUG, "rows are not in order of tokens");
+}
+
+#endif

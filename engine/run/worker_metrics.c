@@ -1,0 +1,81 @@
+/* Counters grow by the difference to the worker's own totals, so that both always agree. */
+#include "engine/run/worker_metrics.h"
+
+#define DESC(type_, name_, help_)                                                                  \
+    {                                                                                              \
+        .name = name_, .help = help_, .type = type_                                                \
+    }
+
+static const struct metric_desc RUNNING =
+    DESC(METRIC_GAUGE, "milepost_requests_running", "Requests in the batch.");
+static const struct metric_desc WAITING =
+    DESC(METRIC_GAUGE, "milepost_requests_waiting", "Requests that wait for a place.");
+static const struct metric_desc KV_USAGE =
+    DESC(METRIC_GAUGE, "milepost_kv_cache_usage_ratio", "Share of KV blocks that requests hold.");
+static const struct metric_desc QUERY_TOKENS =
+    DESC(METRIC_COUNTER, "milepost_prefix_cache_query_tokens_total",
+         "Tokens looked up in the prefix cache.");
+static const struct metric_desc HIT_TOKENS = DESC(
+    METRIC_COUNTER, "milepost_prefix_cache_hit_tokens_total", "Tokens found in the prefix cache.");
+static const struct metric_desc PROMPT_TOKENS =
+    DESC(METRIC_COUNTER, "milepost_prompt_tokens_total",
+         "Prompt tokens computed, after a preemption again.");
+static const struct metric_desc GENERATION_TOKENS =
+    DESC(METRIC_COUNTER, "milepost_generation_tokens_total", "Tokens generated.");
+static const struct metric_desc PREEMPTIONS = DESC(METRIC_COUNTER, "milepost_preemptions_total",
+                                                   "Requests put back because KV blocks ran out.");
+static const struct metric_desc STEP_SECONDS = {.name = "milepost_step_seconds",
+                                                .help = "Duration of an engine step.",
+                                                .type = METRIC_HISTOGRAM,
+                                                .buckets = METRIC_SECONDS,
+                                                .n_buckets = METRIC_SECONDS_N};
+static const struct metric_desc STEP_TOKENS = {.name = "milepost_step_tokens",
+                                               .help = "Tokens computed in an engine step.",
+                                               .type = METRIC_HISTOGRAM,
+                                               .buckets = METRIC_TOKENS,
+                                               .n_buckets = METRIC_TOKENS_N};
+
+void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
+{
+    *m = (struct worker_metrics){
+        .running = metrics_add_one(registry, &RUNNING),
+        .waiting = metrics_add_one(registry, &WAITING),
+        .kv_usage = metrics_add_one(registry, &KV_USAGE),
+        .query_tokens = metrics_add_one(registry, &QUERY_TOKENS),
+        .hit_tokens = metrics_add_one(registry, &HIT_TOKENS),
+        .prompt_tokens = metrics_add_one(registry, &PROMPT_TOKENS),
+        .generation_tokens = metrics_add_one(registry, &GENERATION_TOKENS),
+        .preemptions = metrics_add_one(registry, &PREEMPTIONS),
+        .step_seconds = metrics_add_one(registry, &STEP_SECONDS),
+        .step_tokens = metrics_add_one(registry, &STEP_TOKENS),
+    };
+}
+
+static void catch_up(struct metric *counter, uint64_t *at, uint64_t total)
+{
+    metric_add(counter, (double)(total - *at));
+    *at = total;
+}
+
+void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats *s,
+                            uint32_t n_kv_blocks)
+{
+    if (!m->running)
+        return;
+    metric_set(m->running, s->running);
+    metric_set(m->waiting, s->waiting);
+    metric_set(m->kv_usage, (double)s->kv_blocks_used / n_kv_blocks);
+    catch_up(m->query_tokens, &m->query, s->query_tokens);
+    catch_up(m->hit_tokens, &m->hit, s->cached_tokens);
+    catch_up(m->prompt_tokens, &m->prompt, s->prompt_tokens);
+    catch_up(m->generation_tokens, &m->generation, s->generated_tokens);
+    catch_up(m->preemptions, &m->preempted, s->preemptions);
+}
+
+void worker_metrics_step(struct worker_metrics *m, uint64_t duration_us, uint32_t n_tokens)
+{
+    if (!m->running)
+        return;
+    metric_observe(m->step_seconds, (double)duration_us * 1e-6);
+    metric_observe(m->step_tokens, n_tokens);
+}
