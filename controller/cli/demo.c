@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "controller/cli/preflight.h"
-#include "controller/cli/replay.h"
+#include "controller/replay.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -268,30 +268,39 @@ out:
     return rc;
 }
 
-static int conclude(struct demo *d, const struct demo_facts *f, struct err *e)
+static void print_facts(struct demo *d, const struct demo_facts *f, const struct replay_report *r)
 {
-    const char *why = "";
-    struct replay_result replay = {0};
-    int rc = cli_replay(d->cli, &replay, e);
-    bool agrees = rc == ERR_OK && replay.n_different == 0 && replay.n_decisions == f->n_decisions;
+    double seconds = seconds_since(d->started);
 
     if (d->cli->json) {
         json_t *v = demo_report_json(f);
-        json_object_set_new(v, "replay_agrees", json_boolean(agrees));
-        json_object_set_new(v, "seconds", json_real(seconds_since(d->started)));
+        json_object_set_new(v, "replay_agrees", json_boolean(r->agrees));
+        json_object_set_new(v, "seconds", json_real(seconds));
         cli_print_json(v);
         json_decref(v);
-    } else {
-        demo_report(f);
-        printf("\nReplay: %llu decisions recomputed from the stored rows, %llu differ.\n",
-               (unsigned long long)replay.n_decisions, (unsigned long long)replay.n_different);
-        printf("Time: %.0f s. Database: %s/\n", seconds_since(d->started), d->options.state_dir);
+        return;
     }
-    if (rc == ERR_OK && !agrees)
-        rc = err_set(e, ERR_BUG, "replay does not agree with the stored decisions");
-    if (rc == ERR_OK && !demo_succeeded(f, &why))
-        rc = err_set(e, ERR_BUG, "%s", why);
-    return rc;
+    demo_report(f);
+    printf("\nReplay: %llu decisions recomputed from %llu stored rows: %s.\n",
+           (unsigned long long)r->n_decisions, (unsigned long long)r->n_rows,
+           r->agrees ? "all agree" : r->difference);
+    printf("Time: %.0f s. State: %s\n", seconds, d->options.state_dir);
+}
+
+static int conclude(struct demo *d, const struct demo_facts *f, struct err *e)
+{
+    const struct milepost_config *g = &d->cli->config;
+    const char *why = "";
+    struct replay_report replay = {0};
+    int rc =
+        replay_run(milepost_config_path(g, g->controller.database, &d->cli->arena), &replay, e);
+
+    if (rc != ERR_OK)
+        return rc;
+    print_facts(d, f, &replay);
+    if (!replay.agrees || replay.n_decisions != f->n_decisions)
+        return err_set(e, ERR_BUG, "replay does not agree with the stored decisions");
+    return demo_succeeded(f, &why) ? ERR_OK : err_set(e, ERR_BUG, "%s", why);
 }
 
 static int run(struct demo *d, struct err *e)
