@@ -95,10 +95,10 @@ static int compile_wrapped(struct regex *r, struct err *e)
     struct buf wrapped;
     buf_init(&wrapped, 16 * PATTERN_MAX_BYTES);
     buf_put_c(&wrapped, "(?s:.*?)(?:");
-    regex_form(r->pattern, &wrapped);
+    bool is_plain = regex_form(r->pattern, &wrapped);
     buf_put_char(&wrapped, ')');
     int rc = buf_check(&wrapped, "pattern", e);
-    if (rc == ERR_OK && str_find(r->pattern, STR("\\G"), 0) < 0)
+    if (rc == ERR_OK && is_plain && str_find(r->pattern, STR("\\G"), 0) < 0)
         r->linear = compile(r, buf_str(&wrapped), PCRE2_ANCHORED, &code, &at);
     buf_free(&wrapped);
     return rc;

@@ -82,43 +82,41 @@ static size_t lex_item(struct str s, size_t i, bool *is_item)
     return i + (n ? n : 1);
 }
 
-/* (?x), (?i-x:, (?^x) */
-static bool sets_x_flag(struct str s, size_t at)
+/* Behind "(?": a plain group, flags, a name, or a look around. Everything else is out. */
+static bool is_plain_group(struct str s, size_t at)
 {
-    size_t i = at + 2;
-    while (is_in(byte_at(s, i), "imsnxJU^-")) {
-        if (byte_at(s, i) == 'x')
+    static const struct str starts[] = {{":", 1}, {"=", 1}, {"!", 1}, {"P<", 2}, {"|", 1}};
+    struct str rest = str_slice(s, at, s.n);
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+        if (str_starts(rest, starts[i]))
             return true;
-        i++;
-    }
-    return false;
+    size_t flags = run_of(s, at, "imsnU^-", 8);
+    return byte_at(s, at) == '<' || (flags > 0 && is_in(byte_at(s, at + flags), ":)"));
 }
 
-static bool is_left_alone(struct str s)
+static bool has_plain_groups(struct str s)
 {
-    static const struct str marks[] = {{"\\Q", 2}, {"\\E", 2}, {"(?#", 3}, {"(?C", 3}};
-    for (size_t m = 0; m < sizeof marks / sizeof marks[0]; m++)
-        if (str_find(s, marks[m], 0) >= 0)
-            return true;
-    for (ptrdiff_t at = 0; (at = str_find(s, STR("(?"), (size_t)at)) >= 0; at++)
-        if (sets_x_flag(s, (size_t)at))
-            return true;
-    return false;
+    if (str_find(s, STR("(*"), 0) >= 0)
+        return false;
+    for (ptrdiff_t at = 0; (at = str_find(s, STR("(?"), (size_t)at)) >= 0; at += 2)
+        if (!is_plain_group(s, (size_t)at + 2))
+            return false;
+    return str_find(s, STR("\\Q"), 0) < 0 && str_find(s, STR("\\E"), 0) < 0;
 }
 
-void regex_form(struct str pattern, struct buf *out)
+bool regex_form(struct str pattern, struct buf *out)
 {
-    if (is_left_alone(pattern)) {
-        buf_put_str(out, pattern);
-        return;
-    }
-    for (size_t i = 0, end; i < pattern.n; i = end) {
-        bool is_item;
+    bool is_plain = has_plain_groups(pattern), is_repeat = false;
+    for (size_t i = 0, end; is_plain && i < pattern.n; i = end) {
+        bool is_item, was_repeat = is_repeat;
         end = lex_item(pattern, i, &is_item);
         struct str item = str_slice(pattern, i, end);
-        bool is_wrapped = is_item && byte_at(pattern, end) == '+';
-        buf_put_c(out, is_wrapped ? "(?:" : "");
+        bool is_plus = byte_at(pattern, end) == '+';
+        is_repeat = !is_item && is_in(item.p[0], "*+?}") && !was_repeat;
+        is_plain = !(is_repeat && is_plus);
+        buf_put_c(out, is_item && is_plus ? "(?:" : "");
         buf_put_str(out, item);
-        buf_put_c(out, is_wrapped ? ")" : "");
+        buf_put_c(out, is_item && is_plus ? ")" : "");
     }
+    return is_plain;
 }

@@ -8,8 +8,9 @@
 
 #include "common/buf.h"
 
-/* Appends the pattern to out. Patterns with \Q, comments, callouts or the x flag stay as they are:
- * their single items are not told apart here. */
-void regex_form(struct str pattern, struct buf *out);
+/* Appends the form to out. False when the pattern holds what a DFA treats otherwise (atomic groups,
+ * possessive repeats, recursion, conditions, verbs) or what is not told apart here (\Q, comments,
+ * callouts, the x flag): it then needs the backtracking matcher. */
+bool regex_form(struct str pattern, struct buf *out);
 
 #endif
