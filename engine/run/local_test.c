@@ -110,6 +110,7 @@ static void random_job(struct rng *r, struct job *j)
         j->prompt[i] = (int32_t)(i < shared ? family : rng_below(r, NAN_TOKEN));
     q->seed = rng_u64(r);
     q->priority = (int)rng_below(r, 3);
+    q->ignore_end = rng_below(r, 4) > 0;
     q->params.v[PARAM_TEMPERATURE] = (double)rng_below(r, 3) * 0.6;
     q->params.v[PARAM_TOP_P] = rng_below(r, 2) ? 1 : 0.8;
     q->params.v[PARAM_TOP_K] = (double)rng_below(r, 12) - 1;
@@ -228,15 +229,15 @@ static void test_batch_changes_nothing(void **state)
             random_job(&r, &jobs[i]);
         f->config.n_kv_blocks = PRETEND_BLOCKS;
         run_alone(f, jobs, alone);
-        f->config.n_kv_blocks = 12 + (uint32_t)seed;
+        f->config.n_kv_blocks = 10 + (uint32_t)seed;
         f->config.prefix_cache = seed % 3 != 0;
         struct generator *g = open_generator(f);
+        f->model->is_held = true; /* until all are there: the pool must run out */
         for (uint32_t i = 0; i < N_JOBS; i++) {
             jobs[i].cancel_after = rng_below(&r, 5) ? 0 : 1 + (uint32_t)rng_below(&r, MAX_NEW);
             submit(g, &jobs[i]);
-            if (rng_below(&r, 2))
-                ops->drain(g);
         }
+        f->model->is_held = false;
         for (uint32_t i = 0; i < N_JOBS; i++)
             wait_for_end(g, &jobs[i]);
         struct gen_stats s;
@@ -249,7 +250,10 @@ static void test_batch_changes_nothing(void **state)
         for (uint32_t i = 0; i < N_JOBS; i++)
             assert_same(&jobs[i], &alone[i]);
     }
-    assert_true(preemptions > 20 && cached > 100);
+    assert_in_range(preemptions, 15, UINT64_MAX);
+    assert_in_range(cached, 100, UINT64_MAX);
+    print_message("preemptions %u, tokens from the cache %u\n", (unsigned)preemptions,
+                  (unsigned)cached);
 }
 
 static void test_ends(void **state)

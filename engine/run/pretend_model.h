@@ -21,6 +21,7 @@ struct model {
     struct model_info info;
     _Atomic int fail_steps; /* this many steps give ERR_DEVICE */
     _Atomic long step_ns;   /* each step takes this long */
+    _Atomic bool is_held;   /* no step ends before it is false */
     uint64_t slot[PRETEND_BLOCKS][KV_BLOCK_TOKENS];
 };
 
@@ -48,7 +49,9 @@ static void pretend_logits(uint64_t h, int32_t token, float *row)
 
 int model_forward(struct model *m, const struct model_batch *b, float *logits, struct err *e)
 {
-    nanosleep(&(struct timespec){.tv_nsec = m->step_ns}, NULL);
+    do
+        nanosleep(&(struct timespec){.tv_nsec = m->step_ns}, NULL);
+    while (m->is_held);
     if (m->fail_steps > 0) {
         m->fail_steps--;
         return err_set(e, ERR_DEVICE, "pretended device failure");
