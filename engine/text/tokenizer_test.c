@@ -4,6 +4,8 @@
 #include "common/clock.h"
 #include "common/rng.h"
 
+#include <pthread.h>
+
 static const struct fixture PLAIN = {
     .merge = {"h e", "l l", "he ll", "hell o", "a a", "aa aa", "= ="},
     .control = {"<|im_start|>", "<|im_end|>", "<|im", "<s>"},
@@ -208,6 +210,45 @@ static void test_room(void **state)
     stop(&s);
 }
 
+struct reader {
+    const struct tokenizer *t;
+    int n_wrong;
+};
+
+static void *read_often(void *arg)
+{
+    struct reader *r = arg;
+    const struct str text =
+        STR("hello aaaa <think> 12 == hell\n\nhello aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    int32_t first[128], ids[128];
+    size_t n_first, n;
+    r->n_wrong += tokenizer_encode(r->t, text, true, first, 128, &n_first, NULL) != ERR_OK;
+    for (int i = 0; i < 500; i++) {
+        int rc = tokenizer_encode(r->t, text, true, ids, 128, &n, NULL);
+        r->n_wrong += rc != ERR_OK || n != n_first || memcmp(ids, first, n * sizeof *ids) != 0;
+    }
+    return NULL;
+}
+
+/* One tokenizer, many threads; ThreadSanitizer watches in its preset. */
+static void test_threads(void **state)
+{
+    (void)state;
+    enum { N_THREADS = 4 };
+    struct session s = start(&PLAIN);
+    pthread_t thread[N_THREADS];
+    struct reader reader[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        reader[i] = (struct reader){.t = s.t};
+        assert_int_equal(pthread_create(&thread[i], NULL, read_often, &reader[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(reader[i].n_wrong, 0);
+    }
+    stop(&s);
+}
+
 /* A megabyte of one letter, and of white space, in far less than quadratic time. */
 static void test_long_words(void **state)
 {
@@ -268,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_any_bytes_come_back),
         cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_room),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_bad_files),
     };
