@@ -142,11 +142,20 @@ static void local_close(struct generator *g)
     free(g);
 }
 
+/* Longest prompt plus answer: what is configured, what the model knows, what the pool holds. */
+static uint64_t context_limit(const struct gen_config *c)
+{
+    uint64_t limit = (uint64_t)c->n_kv_blocks * KV_BLOCK_TOKENS;
+    uint32_t trained = model_get_info(c->model)->n_ctx_train;
+    if (c->max_context < limit)
+        limit = c->max_context;
+    return trained < limit ? trained : limit;
+}
+
 static int check_fits(const struct gen_config *c, const struct gen_request *r, struct err *e)
 {
     uint64_t need = (uint64_t)r->n_prompt + (uint64_t)r->params.v[PARAM_MAX_NEW_TOKENS];
-    uint64_t pool = (uint64_t)c->n_kv_blocks * KV_BLOCK_TOKENS;
-    uint64_t most = pool < c->max_context ? pool : c->max_context;
+    uint64_t most = context_limit(c);
     if (r->n_prompt == 0)
         return err_set(e, ERR_INVALID, "the prompt is empty: at least one token is needed");
     if (need > most)

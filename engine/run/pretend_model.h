@@ -28,7 +28,7 @@ struct model {
 static struct model *pretend_open(void)
 {
     struct model *m = calloc(1, sizeof *m);
-    m->info = (struct model_info){.n_vocab = PRETEND_VOCAB};
+    m->info = (struct model_info){.n_vocab = PRETEND_VOCAB, .n_ctx_train = 1024};
     return m;
 }
 

@@ -1,0 +1,238 @@
+/* The same request with the same seed gives the same tokens alone and inside any batch, on a real
+ * (tiny, random) model: chunked prompts, shared prefixes, preemption and cancels included. Each
+ * backend of this build; MILEPOST_TEST_MODEL adds a model people use. */
+#include "common/test.h"
+
+#include "common/rng.h"
+#include "engine/generator.h"
+#include "engine/model/gguf.h"
+#include "kernels/ops.h"
+#include "tests/harness/tiny_model.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct generator_ops *const ops = &GENERATOR_LOCAL;
+
+enum { MAX_PROMPT = 120, MAX_NEW = 40, MAX_JOBS = 24 };
+
+struct job {
+    struct gen_request request;
+    struct gen_handle handle;
+    struct generator *generator;
+    int32_t prompt[MAX_PROMPT], tokens[MAX_NEW];
+    float logprob[MAX_NEW];
+    uint32_t n_tokens, n_ends, cancel_after;
+    struct gen_event end;
+};
+
+static void on_event(void *ctx, const struct gen_event *e)
+{
+    struct job *j = ctx;
+    assert_int_equal(j->n_ends, 0);
+    if (e->type == GEN_END) {
+        j->n_ends = 1;
+        j->end = *e;
+        return;
+    }
+    j->logprob[j->n_tokens] = e->logprob;
+    j->tokens[j->n_tokens++] = e->token;
+    if (j->n_tokens == j->cancel_after)
+        ops->cancel(j->generator, j->handle);
+}
+
+static void random_job(struct rng *r, struct job *j, uint32_t n_vocab, uint32_t max_new)
+{
+    static const double temperatures[] = {0, 0.7, 1.5};
+    struct param_set none = {0};
+    *j = (struct job){0};
+    struct gen_request *q = &j->request;
+    params_resolve(&none, NULL, &q->params);
+    q->n_prompt = 1 + (uint32_t)rng_below(r, MAX_PROMPT);
+    uint32_t family = (uint32_t)rng_below(r, 2), shared = (uint32_t)rng_below(r, q->n_prompt + 1);
+    for (uint32_t i = 0; i < q->n_prompt; i++)
+        j->prompt[i] = (int32_t)(i < shared ? 10 + family + i % 50 : rng_below(r, n_vocab));
+    q->seed = rng_u64(r);
+    q->ignore_end = true;
+    q->params.v[PARAM_TEMPERATURE] = temperatures[rng_below(r, 3)];
+    q->params.v[PARAM_TOP_P] = rng_below(r, 2) ? 1 : 0.9;
+    q->params.v[PARAM_REPETITION_PENALTY] = rng_below(r, 2) ? 1 : 1.2;
+    q->params.v[PARAM_MAX_NEW_TOKENS] = 1 + (double)rng_below(r, max_new);
+    q->on_event = on_event;
+}
+
+static void submit(struct generator *g, struct job *j)
+{
+    struct err e = {0};
+    j->generator = g;
+    j->request.prompt = j->prompt;
+    j->request.ctx = j;
+    assert_ok(ops->submit(g, &j->request, &j->handle, &e), &e);
+}
+
+static void wait_for_end(struct generator *g, const struct job *j)
+{
+    struct pollfd fd = {.fd = ops->fd(g), .events = POLLIN};
+    for (int i = 0; i < 100000 && j->n_ends == 0; i++) {
+        poll(&fd, 1, 1000);
+        ops->drain(g);
+    }
+    assert_int_equal(j->n_ends, 1);
+    if (j->end.finish == GEN_ERROR)
+        fail_msg("generation failed: %s", j->end.err.msg);
+}
+
+/* How a workload is run: alone, each job has all blocks, no cache and one big prefill. */
+struct setting {
+    uint32_t n_kv_blocks, max_running, max_batch_tokens, prefill_chunk;
+    bool prefix_cache, has_cancels;
+};
+
+static struct generator *open_generator(struct model *m, const struct setting *s)
+{
+    struct gen_config c = {.clock = &CLOCK_REAL,
+                           .model = m,
+                           .n_kv_blocks = s->n_kv_blocks,
+                           .max_batch_tokens = s->max_batch_tokens,
+                           .max_running = s->max_running,
+                           .max_queue = MAX_JOBS,
+                           .prefill_chunk = s->prefill_chunk,
+                           .max_context = 512,
+                           .prefix_cache = s->prefix_cache};
+    struct generator *g = NULL;
+    struct err e = {0};
+    assert_ok(ops->open(&g, &c, &e), &e);
+    return g;
+}
+
+static void assert_same(const struct job *got, const struct job *want)
+{
+    bool is_whole = got->end.finish == GEN_LENGTH;
+    assert_true(is_whole || (got->end.finish == GEN_CANCELLED && got->cancel_after > 0));
+    assert_true(is_whole ? got->n_tokens == want->n_tokens : got->n_tokens <= want->n_tokens);
+    for (uint32_t i = 0; i < got->n_tokens; i++) {
+        if (got->tokens[i] != want->tokens[i] || got->logprob[i] != want->logprob[i])
+            fail_msg("token %u is %d (%.9g) in the batch, %d (%.9g) alone", i, got->tokens[i],
+                     (double)got->logprob[i], want->tokens[i], (double)want->logprob[i]);
+    }
+}
+
+struct totals {
+    uint64_t preemptions, cached, tokens;
+};
+
+static void run_batch(struct model *m, const struct setting *s, struct job *jobs, uint32_t n,
+                      struct rng *r, struct totals *sum)
+{
+    struct generator *g = open_generator(m, s);
+    for (uint32_t i = 0; i < n; i++) {
+        jobs[i].cancel_after =
+            s->has_cancels && rng_below(r, 4) == 0 ? 1 + (uint32_t)rng_below(r, MAX_NEW) : 0;
+        submit(g, &jobs[i]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        wait_for_end(g, &jobs[i]);
+    struct gen_stats stats;
+    ops->stats(g, &stats);
+    assert_int_equal(stats.kv_tokens_used, 0);
+    sum->preemptions += stats.preemptions;
+    sum->cached += stats.cached_tokens;
+    sum->tokens += stats.generated_tokens;
+    ops->close(g);
+}
+
+static struct totals check_model(struct model *m, uint32_t n_jobs, uint32_t max_new,
+                                 unsigned n_seeds)
+{
+    static struct job alone[MAX_JOBS], batched[MAX_JOBS];
+    const struct setting single = {128, 1, 256, 256, false, false};
+    const struct setting batches[] = {{128, 8, 256, 256, false, false},
+                                      {128, 8, 40, 17, true, false},
+                                      {14, 8, 64, 48, true, true}};
+    struct totals sum = {0};
+    for (uint64_t seed = 1; seed <= n_seeds; seed++) {
+        struct rng r;
+        rng_seed(&r, seed);
+        for (uint32_t i = 0; i < n_jobs; i++) {
+            random_job(&r, &alone[i], model_get_info(m)->n_vocab, max_new);
+            struct generator *g = open_generator(m, &single);
+            batched[i] = alone[i];
+            submit(g, &alone[i]);
+            wait_for_end(g, &alone[i]);
+            ops->close(g);
+        }
+        for (size_t k = 0; k < sizeof batches / sizeof *batches; k++) {
+            static struct job copy[MAX_JOBS];
+            memcpy(copy, batched, sizeof copy);
+            run_batch(m, &batches[k], copy, n_jobs, &r, &sum);
+            for (uint32_t i = 0; i < n_jobs; i++)
+                assert_same(&copy[i], &alone[i]);
+        }
+    }
+    return sum;
+}
+
+static struct model *open_model(const char *path, const char *backend)
+{
+    struct gguf *file = NULL;
+    struct model *m = NULL;
+    struct err e = {0};
+    const struct model_options o = {
+        .backend = backend, .n_kv_blocks = 128, .max_batch_tokens = 256, .max_batch_rows = 16};
+    assert_ok(gguf_open(&file, path, &e), &e);
+    assert_ok(model_open(&m, file, &o, &e), &e);
+    gguf_close(file);
+    return m;
+}
+
+static void check_tiny(const char *backend)
+{
+    char path[64];
+    struct err e = {0};
+    struct tiny_model tiny = tiny_model_default();
+    snprintf(path, sizeof path, "/tmp/milepost_generator_test.%d.gguf", (int)getpid());
+    assert_ok(tiny_model_write(&tiny, path, &e), &e);
+    struct model *m = open_model(path, backend);
+    unlink(path);
+    struct totals t = check_model(m, MAX_JOBS, MAX_NEW, 2);
+    print_message("%s: %u tokens in batches, %u preemptions, %u tokens from the cache\n", backend,
+                  (unsigned)t.tokens, (unsigned)t.preemptions, (unsigned)t.cached);
+    assert_true(t.preemptions > 0 && t.cached > 0);
+    model_close(m);
+}
+
+static void test_tiny_on_each_backend(void **state)
+{
+    (void)state;
+    uint32_t n = 0;
+    for (const struct kern_ops *k; (k = kern_at(n)); n++)
+        check_tiny(k->name);
+    assert_true(n >= 1);
+}
+
+static void test_model_of_environment(void **state)
+{
+    (void)state;
+    const char *path = getenv("MILEPOST_TEST_MODEL");
+    if (!path) {
+        print_message("skipped: no model (set MILEPOST_TEST_MODEL)\n");
+        skip();
+    }
+    struct model *m = open_model(path, NULL);
+    struct totals t = check_model(m, 8, 16, 1);
+    print_message("%s: %u tokens in batches, %u preemptions\n", path, (unsigned)t.tokens,
+                  (unsigned)t.preemptions);
+    model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiny_on_each_backend),
+        cmocka_unit_test(test_model_of_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
