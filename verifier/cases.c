@@ -238,7 +238,7 @@ static void judge(struct run *r, const struct row *row, const struct case_kind *
 static int run_row(struct run *r, const struct row *row, const struct case_kind *k, struct err *e)
 {
     json_t *params = json_object(), *metadata = json_object();
-    struct check_verdict v;
+    struct check_verdict v = {.reason = ""};
     int rc = build(k, row, &r->arena, params, metadata, e);
     uint64_t start = check_cpu_us();
     if (rc == ERR_OK)
