@@ -108,6 +108,7 @@ static int record(struct ledger *l, struct ledger_route *r, uint64_t ord, uint64
         struct decision *d = &res->decision[i];
         const struct policy_action *act = res->action[i];
         rc = store_add_decision(l->store, d, ord, e);
+        l->n_decisions = d->number;
         if (rc == ERR_OK)
             rc = act ? follow_action(l, r, d, act, e) : quarantine_left(l, r, d, e);
         if (rc == ERR_OK && first && *first == 0)
@@ -260,6 +261,9 @@ int ledger_score(struct ledger *l, const struct score *sc, const struct output *
     if (rc != ERR_OK)
         return rc;
     seen(l, o->engine, o->epoch, o->seq);
+    l->n_outputs += out->is_new_output;
+    l->n_scores += out->is_new_score;
+    l->n_unscored += out->is_new_score && !sc->is_scored;
     if (!out->is_counted)
         return ERR_OK;
     struct scored_row row = scored_row_of(sc, o, out->row, l->now_us);
@@ -271,6 +275,7 @@ int ledger_feedback(struct ledger *l, const struct feedback *f, bool *is_new, st
     int rc = store_put_feedback(l->store, f, l->now_us, is_new, e);
     if (rc == ERR_OK)
         seen(l, f->engine, f->epoch, f->seq);
+    l->n_feedback += rc == ERR_OK && *is_new;
     return rc;
 }
 

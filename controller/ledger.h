@@ -50,6 +50,7 @@ struct ledger {
     struct ledger_route *route; /* [n_route], in the configuration's order */
     uint32_t n_route;
     struct tracker *tracker;
+    uint64_t n_outputs, n_scores, n_unscored, n_feedback, n_decisions; /* in the database */
     uint64_t desired_version;
     char desired_hash[65];
     /* the running batch */

@@ -198,11 +198,30 @@ static int load_desired(struct ledger *l, struct arena *a, struct err *e)
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
+static int load_counts(struct ledger *l, struct err *e)
+{
+    static const char *const SQL[] = {"SELECT count(*) FROM outputs", "SELECT count(*) FROM scores",
+                                      "SELECT count(*) FROM scores WHERE reward IS NULL",
+                                      "SELECT count(*) FROM feedback",
+                                      "SELECT max(number) FROM decisions"};
+    uint64_t *into[] = {&l->n_outputs, &l->n_scores, &l->n_unscored, &l->n_feedback,
+                        &l->n_decisions};
+    int rc = ERR_OK;
+    for (size_t i = 0; rc == ERR_OK && i < sizeof SQL / sizeof *SQL; i++) {
+        int64_t n;
+        rc = store_number(l->store, SQL[i], &n, e);
+        *into[i] = (uint64_t)n;
+    }
+    return rc;
+}
+
 int ledger_load(struct ledger *l, struct err *e)
 {
     struct arena a;
     arena_init(&a, 256 * MiB);
     int rc = load_marks(l, e);
+    if (rc == ERR_OK)
+        rc = load_counts(l, e);
     if (rc == ERR_OK)
         rc = load_desired(l, &a, e);
     for (uint32_t i = 0; rc == ERR_OK && i < l->n_route; i++)

@@ -1,0 +1,431 @@
+/* Handlers. Each is: check the request, ask for a JSON value, answer.
+ *
+ * A POST from a page of another origin is refused (the browser says where it comes from), so that a
+ * web page cannot steer a controller on loopback. */
+#include "controller/api.h"
+
+#include "common/log.h"
+#include "controller/api_read.h"
+#include "controller/web.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_BYTES = 32 * 1024 * 1024, MAX_LIMIT = 1000, MAX_REASON = 1000 };
+
+struct api {
+    struct api_options o;
+    struct store *store; /* read-only, of this thread */
+};
+
+void api_error_body(int status, const char *message, struct buf *out)
+{
+    const char *code = status == 404 ? "not_found" : status >= 500 ? "failed" : "invalid";
+    buf_put_c(out, "{\"error\":{\"message\":\"");
+    buf_put_json(out, str_from(message));
+    buf_printf(out, "\",\"code\":\"%s\"}}\n", code);
+}
+
+static void reply_error(struct http_request *r, int status, const char *code, const char *message)
+{
+    struct buf b;
+    buf_init(&b, 16 * KiB);
+    buf_put_c(&b, "{\"error\":{\"message\":\"");
+    buf_put_json(&b, str_from(message));
+    buf_printf(&b, "\",\"code\":\"%s\"}}\n", code);
+    http_reply(r, status, "application/json", buf_str(&b));
+    buf_free(&b);
+}
+
+static void reply_err(struct http_request *r, const struct err *e)
+{
+    const struct err_info *info = err_info(e->code);
+    reply_error(r, info->http_status, info->label, e->msg);
+}
+
+/* Takes v. */
+static void reply_json(struct http_request *r, json_t *v, int rc, struct err *e)
+{
+    struct buf b;
+    buf_init(&b, ANSWER_BYTES);
+    if (rc == ERR_OK)
+        rc = json_write(v, &b, e);
+    json_decref(v);
+    http_reply_header(r, "Cache-Control", STR("no-store"));
+    if (rc == ERR_OK)
+        http_reply(r, 200, "application/json", buf_str(&b));
+    else
+        reply_err(r, e);
+    buf_free(&b);
+}
+
+static int query_int(struct http_request *r, const char *key, int64_t min, int64_t max,
+                     int64_t *out, struct err *e)
+{
+    struct str s = http_request_query(r, key);
+    if (s.n == 0)
+        return ERR_OK;
+    int rc = str_to_i64(s, out, e);
+    if (rc == ERR_OK && (*out < min || *out > max))
+        rc = err_set(e, ERR_INVALID, "%lld is outside %lld to %lld", (long long)*out,
+                     (long long)min, (long long)max);
+    return rc == ERR_OK ? rc : err_wrap(e, "%s", key);
+}
+
+/* Empty or absent: the first route. */
+static int find_route(struct api *a, struct str given, struct str *out, struct err *e)
+{
+    const struct milepost_config *c = a->o.config;
+    const struct route_config *first = c->routes.item;
+    const struct route_config *found = given.n ? milepost_config_route(c, given) : first;
+    if (!found)
+        return err_set(e, ERR_NOT_FOUND, "there is no route '%.*s'", (int)(given.n & 0xff),
+                       given.p);
+    *out = found->name;
+    return ERR_OK;
+}
+
+/* Reads. */
+
+struct read_query {
+    struct str route;
+    int64_t limit, after;
+    bool worst;
+};
+
+static int read_common(struct api *a, struct http_request *r, int64_t limit, struct read_query *q,
+                       struct err *e)
+{
+    struct str order = http_request_query(r, "order");
+    *q = (struct read_query){.limit = limit, .after = -1};
+    q->worst = str_eq_c(http_request_query(r, "worst"), "1") || str_eq_c(order, "worst");
+    int rc = find_route(a, http_request_query(r, "route"), &q->route, e);
+    if (rc == ERR_OK)
+        rc = query_int(r, "limit", 1, MAX_LIMIT, &q->limit, e);
+    return rc == ERR_OK ? query_int(r, "after", 0, INT64_MAX, &q->after, e) : rc;
+}
+
+static void get_status(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct buf b;
+    buf_init(&b, ANSWER_BYTES);
+    board_status(a->o.board, &b);
+    http_reply_header(r, "Cache-Control", STR("no-store"));
+    if (b.n)
+        http_reply(r, 200, "application/json", buf_str(&b));
+    else
+        reply_error(r, 503, "busy", "the controller is starting");
+    buf_free(&b);
+}
+
+static void get_health(struct http_request *r, void *ctx)
+{
+    (void)ctx;
+    http_reply(r, 200, "application/json", STR("{\"status\":\"ok\"}\n"));
+}
+
+static void get_metrics(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct buf b;
+    buf_init(&b, ANSWER_BYTES);
+    metrics_render(a->o.metrics, &b);
+    http_reply(r, 200, "text/plain; version=0.0.4", buf_str(&b));
+    buf_free(&b);
+}
+
+static void get_revisions(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 50, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_revisions(a->store, q.route, q.limit, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_decisions(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 50, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_decisions(a->store, q.route, q.after, q.limit, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_decision(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct err e = {0};
+    json_t *v = NULL;
+    int64_t number = 0;
+    struct str path = http_request_path(r);
+    size_t prefix = sizeof "/api/decisions/" - 1;
+    int rc = str_to_i64(str_slice(path, prefix, path.n), &number, &e);
+    if (rc == ERR_OK)
+        rc = api_read_decision(a->store, number, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_scores(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 20, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_scores(a->store, q.route, q.worst, q.limit, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_params(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 1, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_params(a->store, q.route, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_series(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL, *trend = NULL;
+    struct buf b;
+    buf_init(&b, ANSWER_BYTES);
+    int rc = read_common(a, r, 1, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_series(a->store, q.route, &v, &e);
+    board_trend(a->o.board, &b);
+    if (rc == ERR_OK && b.n && json_parse(buf_str(&b), 0, &trend, NULL) == ERR_OK) {
+        json_t *mine = json_object_getn(trend, q.route.p, q.route.n);
+        json_object_set(v, "evalues", mine ? mine : json_null());
+        json_decref(trend);
+    }
+    buf_free(&b);
+    reply_json(r, v, rc, &e);
+}
+
+/* Changes. */
+
+struct post {
+    struct api *api;
+    struct http_request *request;
+    struct command *command;
+};
+
+static void answer_post(void *ctx)
+{
+    struct post *p = ctx;
+    struct command *c = p->command;
+    struct err e = c->err;
+    json_t *v = NULL;
+    if (e.code == ERR_OK) {
+        v = json_pack("{s:I, s:I, s:s}", "revision", (json_int_t)c->revision, "decision",
+                      (json_int_t)c->decision, "experiment", c->experiment);
+    }
+    reply_json(p->request, v, e.code, &e);
+    command_free(c);
+    free(p);
+}
+
+/* Writer thread. When the server is closing nobody waits any more. */
+static void command_done(struct command *c)
+{
+    struct post *p = c->ctx;
+    if (!http_server_post(p->api->o.server, answer_post, p)) {
+        command_free(c);
+        free(p);
+    }
+}
+
+static bool same_origin(struct http_request *r)
+{
+    struct str origin = http_request_header(r, "Origin");
+    struct str host = http_request_header(r, "Host");
+    if (!origin.p)
+        return true;
+    ptrdiff_t at = str_find(origin, STR("://"), 0);
+    return at > 0 && str_eq(str_slice(origin, (size_t)at + 3, origin.n), host);
+}
+
+static int read_author(const struct json_at *root, struct arena *a, struct str *out, struct err *e)
+{
+    struct str author = {0};
+    int rc = json_opt_str(root, "author", &author, e);
+    if (rc != ERR_OK)
+        return rc;
+    if (author.n > 200)
+        return err_set(e, ERR_INVALID, "author: at most 200 bytes");
+    if (author.n == 0)
+        author = STR("api");
+    *out = str_starts(author, STR("operator:"))
+               ? arena_str(a, author)
+               : arena_printf(a, "operator:" STR_FMT, STR_ARG(author));
+    return out->p ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for a command");
+}
+
+static int read_params(const struct json_at *root, struct command *c, struct err *e)
+{
+    struct json_at at = json_field(root, "params");
+    struct buf b;
+    buf_init(&b, 64 * KiB);
+    int rc = json_get_object(&at, e);
+    if (rc == ERR_NOT_FOUND)
+        rc = err_set(e, ERR_INVALID, "params: needed, such as {\"temperature\":0.5}");
+    if (rc == ERR_OK)
+        rc = json_write(at.v, &b, e);
+    if (rc == ERR_OK)
+        c->params = arena_str(&c->arena, buf_str(&b));
+    buf_free(&b);
+    return rc;
+}
+
+static int read_body(struct api *a, const struct json_at *root, struct command *c, struct err *e)
+{
+    struct str route = {0}, reason = STR("");
+    int64_t to = 0;
+    int rc = json_opt_str(root, "route", &route, e);
+    if (rc == ERR_OK)
+        rc = find_route(a, route, &c->route, e);
+    if (rc == ERR_OK)
+        rc = json_opt_str(root, "reason", &reason, e);
+    if (rc == ERR_OK && reason.n > MAX_REASON)
+        rc = err_set(e, ERR_INVALID, "reason: at most %d bytes", MAX_REASON);
+    if (rc == ERR_OK)
+        rc = json_opt_bool(root, "now", &c->is_now, e);
+    if (rc == ERR_OK)
+        rc = json_opt_i64(root, "to", 0, INT64_MAX, &to, e);
+    if (rc == ERR_OK)
+        rc = read_author(root, &c->arena, &c->author, e);
+    if (rc == ERR_OK && c->kind == COMMAND_PARAMS)
+        rc = read_params(root, c, e);
+    c->to = (uint64_t)to;
+    c->reason = arena_str(&c->arena, reason);
+    return rc;
+}
+
+static int parse_post(struct api *a, struct http_request *r, struct command *c, struct err *e)
+{
+    json_t *v = NULL;
+    int rc = json_parse(http_request_body(r), JSON_UNIQUE_KEYS, &v, e);
+    if (rc != ERR_OK)
+        return err_wrap(e, "body");
+    struct json_at root = json_root(v);
+    rc = read_body(a, &root, c, e);
+    json_decref(v);
+    return rc;
+}
+
+static void submit(struct api *a, struct http_request *r, enum command_kind kind)
+{
+    struct err e = {0};
+    if (!http_request_has_key(r, a->o.admin_key)) {
+        reply_error(r, 401, "unauthorized",
+                    "this call needs the admin key (Authorization: Bearer KEY)");
+        return;
+    }
+    if (!same_origin(r)) {
+        reply_error(r, 403, "forbidden", "a page of another origin may not change anything here");
+        return;
+    }
+    struct command *c = command_new(kind);
+    struct post *p = calloc(1, sizeof *p);
+    int rc = c && p ? parse_post(a, r, c, &e) : err_set(&e, ERR_NOMEM, "no memory for a command");
+    if (rc == ERR_OK) {
+        *p = (struct post){a, r, c};
+        c->done = command_done;
+        c->ctx = p;
+        if (loop_submit(a->o.loop, c))
+            return;
+        err_set(&e, ERR_BUSY, "too many changes wait; try again");
+    }
+    command_free(c);
+    free(p);
+    reply_err(r, &e);
+}
+
+static void post_params(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_PARAMS);
+}
+
+static void post_rollback(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_ROLLBACK);
+}
+
+static void post_pause(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_PAUSE);
+}
+
+static void post_resume(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_RESUME);
+}
+
+static void post_promote(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_PROMOTE);
+}
+
+static void post_stop(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_STOP);
+}
+
+static const struct {
+    const char *method, *path;
+    http_handler_fn *fn;
+} ROUTES[] = {
+    {"GET", "/health", get_health},           {"GET", "/metrics", get_metrics},
+    {"GET", "/api/status", get_status},       {"GET", "/api/revisions", get_revisions},
+    {"GET", "/api/decisions", get_decisions}, {"GET", "/api/decisions/*", get_decision},
+    {"GET", "/api/scores", get_scores},       {"GET", "/api/params", get_params},
+    {"GET", "/api/series", get_series},       {"POST", "/api/params", post_params},
+    {"POST", "/api/rollback", post_rollback}, {"POST", "/api/pause", post_pause},
+    {"POST", "/api/resume", post_resume},     {"POST", "/api/promote", post_promote},
+    {"POST", "/api/stop", post_stop},
+};
+
+int api_open(struct api **out, const struct api_options *o, struct err *e)
+{
+    *out = NULL;
+    struct api *a = calloc(1, sizeof *a);
+    if (!a)
+        return err_set(e, ERR_NOMEM, "no memory for the API");
+    a->o = *o;
+    int rc = store_open_readonly(&a->store, o->database, e);
+    for (size_t i = 0; rc == ERR_OK && i < sizeof ROUTES / sizeof *ROUTES; i++)
+        rc = http_server_route(o->server, ROUTES[i].method, ROUTES[i].path, ROUTES[i].fn, a, e);
+    if (rc == ERR_OK)
+        rc = web_add_routes(o->server, e);
+    if (rc != ERR_OK) {
+        api_close(a);
+        return rc;
+    }
+    *out = a;
+    return ERR_OK;
+}
+
+void api_close(struct api *a)
+{
+    if (!a)
+        return;
+    store_close(a->store);
+    free(a);
+}

@@ -1,0 +1,41 @@
+/* controller/commands.h - what an operator can ask for, as events of the journal.
+ *
+ * A command is made by the API's thread, run by the writer inside a batch, and answered after the
+ * commit. Its texts live in its own arena. */
+#ifndef CONTROLLER_COMMANDS_H
+#define CONTROLLER_COMMANDS_H
+
+#include "controller/ledger.h"
+
+enum command_kind {
+    COMMAND_PARAMS,
+    COMMAND_ROLLBACK,
+    COMMAND_PAUSE,
+    COMMAND_RESUME,
+    COMMAND_PROMOTE,
+    COMMAND_STOP,
+    COMMAND_KIND_COUNT
+};
+
+struct command {
+    enum command_kind kind;
+    struct arena arena;
+    struct str route, reason, author; /* author "operator:NAME" */
+    struct str params;                /* JSON object text, laid over the champion's */
+    bool is_now;
+    uint64_t to; /* ROLLBACK: revision, 0 = the previous champion */
+    /* The answer. */
+    struct err err; /* code ERR_OK when it was done */
+    uint64_t revision, decision;
+    char experiment[POLICY_ID_BYTES];
+    void (*done)(struct command *c); /* on the writer thread, after the commit or the failure */
+    void *ctx;
+};
+
+struct command *command_new(enum command_kind kind); /* NULL = no memory */
+void command_free(struct command *c);
+
+/* Inside a batch; the answer goes into *c. Returns an error only when the batch must be aborted. */
+MUST_USE int command_run(struct ledger *l, struct command *c, struct err *e);
+
+#endif

@@ -1,0 +1,229 @@
+/* Control messages. An engine that is not there misses nothing: it says hello when it comes, and
+ * gets the whole document. */
+#include "controller/control_server.h"
+
+#include "common/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PUSH_AGAIN_MS = 1000, MAX_MESSAGES_A_TURN = 256, FRAME_BYTES = 8 * 1024 * 1024 };
+
+void control_server_init(struct control_server *cs, struct bus_socket *socket, struct clock clock)
+{
+    *cs = (struct control_server){.socket = socket, .clock = clock};
+    buf_init(&cs->frame, FRAME_BYTES);
+    buf_init(&cs->text, FRAME_BYTES);
+    buf_init(&cs->identity, KiB);
+    arena_init(&cs->arena, 32 * MiB);
+}
+
+void control_server_fini(struct control_server *cs)
+{
+    bus_socket_close(cs->socket);
+    buf_free(&cs->frame);
+    buf_free(&cs->text);
+    buf_free(&cs->identity);
+    arena_free(&cs->arena);
+}
+
+static void copy_text(char *out, size_t cap, struct str s)
+{
+    size_t n = s.n < cap ? s.n : cap - 1;
+    memcpy(out, s.p ? s.p : "", n);
+    out[n] = 0;
+}
+
+/* By engine id; a new one takes the place of the one silent for longest when there is no room. */
+static struct engine_peer *peer_of(struct control_server *cs, struct str engine)
+{
+    struct engine_peer *oldest = &cs->peer[0];
+    for (uint32_t i = 0; i < cs->n_peer; i++) {
+        if (str_eq_c(engine, cs->peer[i].engine))
+            return &cs->peer[i];
+        if (cs->peer[i].seen.us < oldest->seen.us)
+            oldest = &cs->peer[i];
+    }
+    struct engine_peer *p = cs->n_peer < CONTROL_MAX_ENGINES ? &cs->peer[cs->n_peer++] : oldest;
+    *p = (struct engine_peer){0};
+    copy_text(p->engine, sizeof p->engine, engine);
+    return p;
+}
+
+static struct engine_peer *seen(struct control_server *cs, struct str engine)
+{
+    struct engine_peer *p = peer_of(cs, engine);
+    p->seen = clock_mono(&cs->clock);
+    struct str id = buf_str(&cs->identity);
+    p->n_identity = id.n < sizeof p->identity ? id.n : sizeof p->identity;
+    memcpy(p->identity, id.p, p->n_identity);
+    return p;
+}
+
+/* Holes below what the engine still holds; a transaction only when there is one. */
+static int note_oldest(struct ledger *l, struct str engine, const struct control_heartbeat *b,
+                       struct err *e)
+{
+    struct tracker_source *s = tracker_find(l->tracker, engine, b->epoch, true);
+    if (!s)
+        return ERR_OK;
+    if (b->oldest_seq <= s->mark) /* it has not heard the last mark: say it again */
+        s->announced = 0;
+    if (b->oldest_seq <= s->mark + 1)
+        return ERR_OK;
+    int rc = ledger_begin(l, e);
+    return rc == ERR_OK
+               ? ledger_note_oldest(l, engine, b->epoch, b->oldest_seq, b->outbox_dropped, e)
+               : rc;
+}
+
+static int put_engine(struct ledger *l, const struct engine_peer *p, struct err *e)
+{
+    struct stored_engine g = {.engine = str_from(p->engine),
+                              .model = str_from(p->model),
+                              .weights = str_from(p->weights),
+                              .version = str_from(p->version),
+                              .epoch = p->beat.epoch,
+                              .desired_version = p->beat.desired_version};
+    int rc = ledger_begin(l, e);
+    g.seen_us = l->now_us;
+    return rc == ERR_OK ? store_put_engine(l->store, &g, e) : rc;
+}
+
+static int on_hello(struct control_server *cs, struct ledger *l, const struct control_hello *h,
+                    struct err *e)
+{
+    struct engine_peer *p = seen(cs, h->engine);
+    copy_text(p->model, sizeof p->model, h->model);
+    copy_text(p->weights, sizeof p->weights, h->weights);
+    copy_text(p->version, sizeof p->version, h->version);
+    p->beat = (struct control_heartbeat){.epoch = h->epoch,
+                                         .next_seq = h->next_seq,
+                                         .oldest_seq = h->oldest_seq,
+                                         .desired_version = h->desired_version};
+    p->pushed_version = 0;
+    log_event(LOG_INFO, "engine.hello", "engine=%s epoch=%llu next_seq=%llu applied=%llu",
+              p->engine, (unsigned long long)h->epoch, (unsigned long long)h->next_seq,
+              (unsigned long long)h->desired_version);
+    struct tracker_source *s = tracker_find(l->tracker, h->engine, h->epoch, true);
+    if (s)
+        s->announced = 0;
+    /* An engine that applied a version of a database that is gone must see a higher one. */
+    if (h->desired_version > l->desired_version) {
+        l->desired_version = h->desired_version;
+        l->desired_hash[0] = 0;
+    }
+    return put_engine(l, p, e);
+}
+
+static int on_heartbeat(struct control_server *cs, struct ledger *l,
+                        const struct control_heartbeat *b, struct err *e)
+{
+    struct engine_peer *p = seen(cs, b->engine);
+    p->beat = *b;
+    p->beat.engine = (struct str){0};
+    return note_oldest(l, b->engine, b, e);
+}
+
+static int on_message(struct control_server *cs, struct ledger *l, struct err *e)
+{
+    struct control m;
+    struct err why = {0};
+    arena_reset(&cs->arena);
+    if (control_decode(buf_str(&cs->frame), &cs->arena, &m, &why) != ERR_OK) {
+        log_event(LOG_WARN, "control.refused", "why=\"%s\"", why.msg);
+        return ERR_OK;
+    }
+    switch (m.type) {
+    case CONTROL_HELLO:
+        return on_hello(cs, l, &m.hello, e);
+    case CONTROL_HEARTBEAT:
+        return on_heartbeat(cs, l, &m.heartbeat, e);
+    case CONTROL_APPLIED:
+        seen(cs, m.applied.engine)->beat.desired_version = m.applied.desired_version;
+        return ERR_OK;
+    case CONTROL_RESULT:
+        log_event(LOG_INFO, "engine.result", "id=%llu ok=%d", (unsigned long long)m.result.id,
+                  m.result.is_ok);
+        return ERR_OK;
+    default:
+        log_event(LOG_WARN, "control.refused", "why=\"an engine does not send this type\"");
+        return ERR_OK;
+    }
+}
+
+int control_server_receive(struct control_server *cs, struct ledger *l, struct err *e)
+{
+    struct err why;
+    int rc = ERR_OK;
+    for (int i = 0; rc == ERR_OK && i < MAX_MESSAGES_A_TURN; i++) {
+        int got = bus_receive(cs->socket, 0, &cs->identity, &cs->frame, &why);
+        if (got == ERR_TIMEOUT)
+            break;
+        if (got == ERR_OK)
+            rc = on_message(cs, l, e);
+    }
+    return rc;
+}
+
+static int encode_desired(struct control_server *cs, struct ledger *l, struct err *e)
+{
+    struct control m = {.type = CONTROL_DESIRED};
+    if (cs->text_version == l->desired_version)
+        return ERR_OK;
+    arena_reset(&cs->arena);
+    buf_reset(&cs->text);
+    int rc = ledger_desired(l, &cs->arena, &m.desired, e);
+    if (rc == ERR_OK)
+        rc = control_encode(&m, &cs->text, e);
+    if (rc == ERR_OK)
+        cs->text_version = l->desired_version;
+    return rc;
+}
+
+static void push_desired(struct control_server *cs, struct engine_peer *p)
+{
+    struct err e;
+    struct mono now = clock_mono(&cs->clock);
+    if (p->beat.desired_version == cs->text_version)
+        return;
+    if (p->pushed_version == cs->text_version &&
+        mono_since_us(p->pushed, now) < PUSH_AGAIN_MS * 1000)
+        return;
+    if (bus_send(cs->socket, (struct str){p->identity, p->n_identity}, buf_str(&cs->text), &e) !=
+        ERR_OK)
+        return;
+    p->pushed = now;
+    p->pushed_version = cs->text_version;
+}
+
+static void tell_mark(struct control_server *cs, struct tracker_source *s)
+{
+    struct err e;
+    struct control m = {.type = CONTROL_COMMIT, .commit = {str_from(s->engine), s->epoch, s->mark}};
+    if (s->mark == 0 || s->mark == s->announced)
+        return;
+    for (uint32_t i = 0; i < cs->n_peer; i++) {
+        struct engine_peer *p = &cs->peer[i];
+        if (p->beat.epoch != s->epoch || strcmp(p->engine, s->engine) != 0)
+            continue;
+        buf_reset(&cs->frame);
+        if (control_encode(&m, &cs->frame, &e) == ERR_OK &&
+            bus_send(cs->socket, (struct str){p->identity, p->n_identity}, buf_str(&cs->frame),
+                     &e) == ERR_OK)
+            s->announced = s->mark;
+    }
+}
+
+void control_server_announce(struct control_server *cs, struct ledger *l)
+{
+    struct err e;
+    if (encode_desired(cs, l, &e) != ERR_OK) {
+        log_event(LOG_ERROR, "desired.failed", "why=\"%s\"", e.msg);
+        return;
+    }
+    for (uint32_t i = 0; i < cs->n_peer; i++)
+        push_desired(cs, &cs->peer[i]);
+    for (uint32_t i = 0; i < l->tracker->n_source; i++)
+        tell_mark(cs, &l->tracker->source[i]);
+}

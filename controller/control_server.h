@@ -1,0 +1,43 @@
+/* controller/control_server.h - the engines: who is there, what they apply, what they may forget.
+ *
+ * Pushes the full desired document after a change and again while an engine's applied version
+ * differs; tells commit marks after the commit. Writer thread. */
+#ifndef CONTROLLER_CONTROL_SERVER_H
+#define CONTROLLER_CONTROL_SERVER_H
+
+#include "common/bus.h"
+#include "controller/ledger.h"
+
+enum { CONTROL_MAX_ENGINES = 64 };
+
+struct engine_peer {
+    char identity[CODEC_MAX_NAME + 1]; /* on the bus */
+    size_t n_identity;
+    char engine[CODEC_MAX_NAME + 1];
+    char model[CODEC_MAX_NAME + 1], weights[CODEC_MAX_NAME + 1], version[64];
+    struct control_heartbeat beat; /* engine is not set: see above */
+    struct mono seen, pushed;
+    uint64_t pushed_version;
+};
+
+struct control_server {
+    struct bus_socket *socket;
+    struct clock clock;
+    struct engine_peer peer[CONTROL_MAX_ENGINES];
+    uint32_t n_peer;
+    struct buf frame, identity, text; /* text: the desired document, encoded */
+    uint64_t text_version;
+    struct arena arena;
+};
+
+/* Takes over the socket (ROUTER). */
+void control_server_init(struct control_server *cs, struct bus_socket *socket, struct clock clock);
+void control_server_fini(struct control_server *cs);
+
+/* Reads everything that waits. May open a batch in the ledger (holes, new engines). */
+MUST_USE int control_server_receive(struct control_server *cs, struct ledger *l, struct err *e);
+/* After the commit: desired state and commit marks to whom they are news. Failing sends are tried
+ * again at the next call. */
+void control_server_announce(struct control_server *cs, struct ledger *l);
+
+#endif

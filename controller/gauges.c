@@ -1,0 +1,286 @@
+/* Metric families in one table, so that names and help stand together. */
+#include "controller/gauges.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum gauge {
+    G_REWARD,
+    G_SCORES,
+    G_LAG,
+    G_DUPLICATE,
+    G_GAPS,
+    G_LATE,
+    G_REJECTED,
+    G_ASSIGNED,
+    G_FINISH,
+    G_ACTIONS,
+    G_LOG_E,
+    G_EFFECT,
+    G_EFFECT_LOWER,
+    G_EFFECT_UPPER,
+    G_DRIFT,
+    G_DESIRED,
+    G_APPLIED,
+    G_OUTBOX,
+    G_COMMIT,
+    G_COMMIT_ROWS,
+    G_COMMIT_FAILED,
+    G_COUNT
+};
+
+static const double ROWS[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
+
+static const struct metric_desc DESC[G_COUNT] = {
+    [G_REWARD] = {"milepost_reward",
+                  "Rewards of committed scores.",
+                  METRIC_HISTOGRAM,
+                  {"verifier", "arm"},
+                  METRIC_UNIT,
+                  METRIC_UNIT_N},
+    [G_SCORES] = {"milepost_scores_total",
+                  "Committed scores by outcome.",
+                  METRIC_COUNTER,
+                  {"verifier", "outcome"},
+                  NULL,
+                  0},
+    [G_LAG] = {"milepost_score_lag_seconds",
+               "From admission to the committed score.",
+               METRIC_HISTOGRAM,
+               {"verifier"},
+               METRIC_SECONDS,
+               METRIC_SECONDS_N},
+    [G_DUPLICATE] = {"milepost_duplicate_scores_total",
+                     "Deliveries that changed nothing.",
+                     METRIC_COUNTER,
+                     {"engine"},
+                     NULL,
+                     0},
+    [G_GAPS] = {"milepost_sequence_gaps_total",
+                "Outputs that an engine dropped unsent.",
+                METRIC_COUNTER,
+                {"engine"},
+                NULL,
+                0},
+    [G_LATE] = {"milepost_late_scores_total",
+                "Outputs that came after their gap was closed.",
+                METRIC_COUNTER,
+                {"engine"},
+                NULL,
+                0},
+    [G_REJECTED] = {"milepost_rejected_frames_total",
+                    "Frames that could not be used.",
+                    METRIC_COUNTER,
+                    {"reason"},
+                    NULL,
+                    0},
+    [G_ASSIGNED] = {"milepost_assignments_total",
+                    "Committed outputs per arm.",
+                    METRIC_COUNTER,
+                    {"route", "arm"},
+                    NULL,
+                    0},
+    [G_FINISH] = {"milepost_finish_total",
+                  "Committed outputs by finish reason.",
+                  METRIC_COUNTER,
+                  {"reason", "arm"},
+                  NULL,
+                  0},
+    [G_ACTIONS] = {"milepost_actions_total",
+                   "Decisions by action and the test behind them.",
+                   METRIC_COUNTER,
+                   {"action", "reason"},
+                   NULL,
+                   0},
+    [G_LOG_E] = {"milepost_experiment_log_evalue",
+                 "ln of the e-value of a running test.",
+                 METRIC_GAUGE,
+                 {"route", "test"},
+                 NULL,
+                 0},
+    [G_EFFECT] = {"milepost_experiment_effect",
+                  "Mean reward, challenger minus champion.",
+                  METRIC_GAUGE,
+                  {"route"},
+                  NULL,
+                  0},
+    [G_EFFECT_LOWER] = {"milepost_experiment_effect_lower",
+                        "Lower 95% bound, at any time.",
+                        METRIC_GAUGE,
+                        {"route"},
+                        NULL,
+                        0},
+    [G_EFFECT_UPPER] = {"milepost_experiment_effect_upper",
+                        "Upper 95% bound, at any time.",
+                        METRIC_GAUGE,
+                        {"route"},
+                        NULL,
+                        0},
+    [G_DRIFT] = {"milepost_drift_log_statistic",
+                 "ln of the champion's drift statistic.",
+                 METRIC_GAUGE,
+                 {"route", "stratum"},
+                 NULL,
+                 0},
+    [G_DESIRED] = {"milepost_desired_version",
+                   "Version of the desired state.",
+                   METRIC_GAUGE,
+                   {NULL},
+                   NULL,
+                   0},
+    [G_APPLIED] = {"milepost_engine_applied_version",
+                   "Version an engine applies.",
+                   METRIC_GAUGE,
+                   {"engine"},
+                   NULL,
+                   0},
+    [G_OUTBOX] = {"milepost_queue_depth",
+                  "Outputs not yet committed, all outboxes.",
+                  METRIC_GAUGE,
+                  {NULL},
+                  NULL,
+                  0},
+    [G_COMMIT] = {"milepost_commit_duration_seconds",
+                  "One transaction, to the disk.",
+                  METRIC_HISTOGRAM,
+                  {NULL},
+                  METRIC_SECONDS,
+                  METRIC_SECONDS_N},
+    [G_COMMIT_ROWS] = {"milepost_commit_rows",
+                       "Scores in one transaction.",
+                       METRIC_HISTOGRAM,
+                       {NULL},
+                       ROWS,
+                       sizeof ROWS / sizeof *ROWS},
+    [G_COMMIT_FAILED] = {"milepost_commit_failures_total",
+                         "Batches that were rolled back.",
+                         METRIC_COUNTER,
+                         {NULL},
+                         NULL,
+                         0},
+};
+
+struct gauges {
+    struct metric_family *family[G_COUNT];
+};
+
+struct gauges *gauges_new(struct metrics *m)
+{
+    struct gauges *g = calloc(1, sizeof *g);
+    for (int i = 0; g && i < G_COUNT; i++)
+        g->family[i] = metrics_add(m, &DESC[i]);
+    return g;
+}
+
+void gauges_free(struct gauges *g)
+{
+    free(g);
+}
+
+/* Labels are texts from outside: copied, cut at a sane length. */
+static struct metric *child(struct gauges *g, enum gauge i, struct str a, struct str b)
+{
+    char text[2][80];
+    const char *values[METRIC_MAX_LABELS] = {text[0], text[1]};
+    const struct str parts[] = {a, b};
+    for (int k = 0; k < 2; k++) {
+        size_t n = parts[k].n < sizeof text[k] ? parts[k].n : sizeof text[k] - 1;
+        memcpy(text[k], parts[k].p ? parts[k].p : "", n);
+        text[k][n] = 0;
+    }
+    return metric_child(g->family[i], DESC[i].labels[0] ? values : NULL);
+}
+
+static const struct str NONE = {"", 0};
+
+static struct str arm_label(struct str arm)
+{
+    return str_eq_c(arm, "champion") ? STR("champion") : STR("challenger");
+}
+
+static const char *outcome_of(const struct score *sc)
+{
+    if (!sc->is_scored)
+        return "unscored";
+    return sc->reward >= 1.0 ? "pass" : sc->reward <= 0.0 ? "fail" : "value";
+}
+
+void gauges_frame(struct gauges *g, const struct intake_result *r, int64_t now_us)
+{
+    if (r->kind == INTAKE_REJECT || r->kind == INTAKE_GARBAGE) {
+        metric_inc(child(g, G_REJECTED, str_from(err_info(r->why.code)->label), NONE));
+        return;
+    }
+    if (!r->score)
+        return;
+    const struct score *sc = r->score;
+    const struct output *o = r->output;
+    if (r->is_late)
+        metric_inc(child(g, G_LATE, o->engine, NONE));
+    if (r->kind == INTAKE_DUPLICATE) {
+        metric_inc(child(g, G_DUPLICATE, o->engine, NONE));
+        return;
+    }
+    struct str arm = arm_label(o->arm);
+    metric_inc(child(g, G_SCORES, sc->verifier, str_from(outcome_of(sc))));
+    if (sc->is_scored)
+        metric_observe(child(g, G_REWARD, sc->verifier, arm), sc->reward);
+    metric_observe(child(g, G_LAG, sc->verifier, NONE),
+                   fmax(0.0, (double)(now_us - o->created_us) * 1e-6));
+    metric_inc(child(g, G_ASSIGNED, o->route, arm));
+    metric_inc(child(g, G_FINISH, o->finish_reason, arm));
+}
+
+void gauges_decision(struct gauges *g, const struct decision *d)
+{
+    struct str test = d->test.n ? d->test : STR("operator");
+    metric_inc(child(g, G_ACTIONS, d->action, test));
+}
+
+void gauges_gap(struct gauges *g, struct str engine, uint64_t n)
+{
+    metric_add(child(g, G_GAPS, engine, NONE), (double)n);
+}
+
+void gauges_commit(struct gauges *g, double seconds, uint32_t rows, bool is_ok)
+{
+    if (!is_ok) {
+        metric_inc(child(g, G_COMMIT_FAILED, NONE, NONE));
+        return;
+    }
+    metric_observe(child(g, G_COMMIT, NONE, NONE), seconds);
+    metric_observe(child(g, G_COMMIT_ROWS, NONE, NONE), rows);
+}
+
+static void refresh_route(struct gauges *g, const struct ledger_route *r)
+{
+    struct policy_view v;
+    struct str route = str_from(r->course.route);
+    policy_view(r->course.policy, &v);
+    for (uint32_t i = 0; i < v.n_test; i++)
+        metric_set(child(g, G_LOG_E, route, str_from(v.test[i].name)), v.test[i].log_e);
+    for (uint32_t i = 0; i < v.n_drift; i++) {
+        if (v.drift[i].is_frozen)
+            metric_set(child(g, G_DRIFT, route, str_from(v.drift[i].stratum)), v.drift[i].log_m);
+    }
+    if (!v.challenger)
+        return;
+    metric_set(child(g, G_EFFECT, route, NONE), v.numbers.effect);
+    metric_set(child(g, G_EFFECT_LOWER, route, NONE), v.numbers.effect_lower);
+    metric_set(child(g, G_EFFECT_UPPER, route, NONE), v.numbers.effect_upper);
+}
+
+void gauges_refresh(struct gauges *g, const struct ledger *l, const struct control_server *cs)
+{
+    double outbox = 0;
+    for (uint32_t i = 0; i < l->n_route; i++)
+        refresh_route(g, &l->route[i]);
+    metric_set(child(g, G_DESIRED, NONE, NONE), (double)l->desired_version);
+    for (uint32_t i = 0; i < cs->n_peer; i++) {
+        const struct engine_peer *p = &cs->peer[i];
+        outbox += (double)p->beat.outbox_rows;
+        metric_set(child(g, G_APPLIED, str_from(p->engine), NONE), (double)p->beat.desired_version);
+    }
+    metric_set(child(g, G_OUTBOX, NONE, NONE), outbox);
+}

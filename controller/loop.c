@@ -1,0 +1,291 @@
+/* The writer's turn: collect a batch, commit it, tell the outside.
+ *
+ * Invariant: nothing is sent or answered that rests on an uncommitted row. When a batch fails (full
+ * disk), it is forgotten as a whole; engines send its rows again, commands are answered with the
+ * error. */
+#include "controller/loop.h"
+
+#include "common/log.h"
+#include "common/queue.h"
+#include "controller/gauges.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_COMMANDS = 64, SHOW_EVERY_MS = 250, BACK_OFF_MS = 500, FRAME_BYTES = 16 * 1024 * 1024 };
+
+struct loop {
+    struct loop_options o;
+    struct ledger *ledger;
+    struct intake *intake;
+    struct gauges *gauges;
+    struct bus_socket *scores;
+    struct control_server control;
+    struct queue *commands;
+    struct command *running[MAX_COMMANDS]; /* of this batch, to be answered after it */
+    uint32_t n_running;
+    struct buf frame;
+    uint32_t n_rows; /* of this batch */
+    struct mono shown;
+    atomic_bool is_stopping;
+};
+
+static void on_decision(void *ctx, const struct decision *d)
+{
+    struct loop *l = ctx;
+    gauges_decision(l->gauges, d);
+    log_event(LOG_INFO, "decision",
+              "number=%llu route=" STR_FMT " action=" STR_FMT " actor=" STR_FMT
+              " from=%llu to=%llu log_e=%.4g",
+              (unsigned long long)d->number, STR_ARG(d->route), STR_ARG(d->action),
+              STR_ARG(d->actor), (unsigned long long)d->from_revision,
+              (unsigned long long)d->to_revision, d->log_e);
+}
+
+static void on_gap(void *ctx, struct str engine, uint64_t n)
+{
+    struct loop *l = ctx;
+    gauges_gap(l->gauges, engine, n);
+    log_event(LOG_WARN, "sequence.gap", "engine=" STR_FMT " outputs=%llu", STR_ARG(engine),
+              (unsigned long long)n);
+}
+
+static int open_socket(struct loop *l, enum bus_kind kind, const char *address,
+                       struct bus_socket **out, struct err *e)
+{
+    struct bus_options o = {.kind = kind,
+                            .address = address,
+                            .bind = true,
+                            .max_message_bytes = FRAME_BYTES,
+                            .security = l->o.security};
+    return bus_socket_open(out, l->o.bus, &o, e);
+}
+
+int loop_open(struct loop **out, const struct loop_options *o, struct err *e)
+{
+    *out = NULL;
+    struct bus_socket *control = NULL;
+    int rc = ERR_OK;
+    struct loop *l = calloc(1, sizeof *l);
+    if (!l)
+        return err_set(e, ERR_NOMEM, "no memory for the loop");
+    l->o = *o;
+    buf_init(&l->frame, FRAME_BYTES);
+    control_server_init(&l->control, NULL, o->clock);
+    l->gauges = gauges_new(o->metrics);
+    struct ledger_options lo = {.database = o->database,
+                                .config = o->config,
+                                .clock = o->clock,
+                                .hooks = {on_decision, on_gap, l}};
+    TRY(queue_open(&l->commands, MAX_COMMANDS, true, e));
+    TRY(ledger_open(&l->ledger, &lo, e));
+    l->intake = intake_new(l->ledger);
+    if (!l->intake || !l->gauges)
+        TRY(err_set(e, ERR_NOMEM, "no memory for the loop"));
+    TRY(open_socket(l, BUS_PULL, o->scores, &l->scores, e));
+    TRY(open_socket(l, BUS_ROUTER, o->control, &control, e));
+    l->control.socket = control;
+out:
+    if (rc != ERR_OK) {
+        loop_close(l);
+        return rc;
+    }
+    *out = l;
+    return ERR_OK;
+}
+
+void loop_close(struct loop *l)
+{
+    if (!l)
+        return;
+    struct command *c;
+    while (l->commands && (c = queue_try_take(l->commands))) {
+        err_set(&c->err, ERR_CANCELLED, "the controller is stopping");
+        c->done(c);
+    }
+    intake_free(l->intake);
+    ledger_close(l->ledger);
+    gauges_free(l->gauges);
+    bus_socket_close(l->scores);
+    control_server_fini(&l->control);
+    queue_free(l->commands);
+    buf_free(&l->frame);
+    free(l);
+}
+
+bool loop_submit(struct loop *l, struct command *c)
+{
+    return queue_try_put(l->commands, c);
+}
+
+void loop_stop(struct loop *l)
+{
+    atomic_store(&l->is_stopping, true);
+    queue_close(l->commands);
+}
+
+/* Frames until the batch is full or its time is over. The first wait was the poll. */
+static int collect_frames(struct loop *l, struct err *e)
+{
+    const struct controller_config *c = &l->o.config->controller;
+    struct mono begin = clock_mono(&l->o.clock);
+    struct err none;
+    int rc = ERR_OK;
+    while (rc == ERR_OK && l->n_rows < c->batch_rows) {
+        int64_t left =
+            c->batch_ms - (int64_t)(mono_since_us(begin, clock_mono(&l->o.clock)) / 1000);
+        int wait = l->n_rows && left > 0 ? (int)left : 0;
+        int got = bus_receive(l->scores, wait, NULL, &l->frame, &none);
+        if (got == ERR_TIMEOUT)
+            break;
+        if (got != ERR_OK) {
+            log_event(LOG_WARN, "intake.refused", "why=\"%s\"", none.msg);
+            continue;
+        }
+        struct intake_result r;
+        rc = ledger_begin(l->ledger, e);
+        if (rc == ERR_OK)
+            rc = intake_frame(l->intake, buf_str(&l->frame), &r, e);
+        if (rc != ERR_OK)
+            break;
+        l->n_rows++;
+        gauges_frame(l->gauges, &r, l->ledger->now_us);
+        if (r.kind == INTAKE_REJECT || r.kind == INTAKE_GARBAGE)
+            log_event(LOG_WARN, "intake.refused", "why=\"%s\"", r.why.msg);
+    }
+    return rc;
+}
+
+static int collect_commands(struct loop *l, struct err *e)
+{
+    int rc = ERR_OK;
+    while (rc == ERR_OK && l->n_running < MAX_COMMANDS) {
+        struct command *c = queue_try_take(l->commands);
+        if (!c)
+            break;
+        l->running[l->n_running++] = c;
+        rc = ledger_begin(l->ledger, e);
+        if (rc == ERR_OK)
+            rc = command_run(l->ledger, c, e);
+    }
+    return rc;
+}
+
+static int collect_ticks(struct loop *l, struct err *e)
+{
+    int64_t wake = ledger_wake_us(l->ledger);
+    if (!wake || clock_wall(&l->o.clock).us < wake)
+        return ERR_OK;
+    int rc = ledger_begin(l->ledger, e);
+    return rc == ERR_OK ? ledger_ticks(l->ledger, e) : rc;
+}
+
+static int collect(struct loop *l, struct err *e)
+{
+    int rc = collect_frames(l, e);
+    if (rc == ERR_OK)
+        rc = control_server_receive(&l->control, l->ledger, e);
+    if (rc == ERR_OK)
+        rc = collect_commands(l, e);
+    if (rc == ERR_OK)
+        rc = collect_ticks(l, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct mono begin = clock_mono(&l->o.clock);
+    bool is_open = l->ledger->is_open;
+    rc = ledger_commit(l->ledger, e);
+    if (rc == ERR_OK && is_open) {
+        double seconds = (double)mono_since_us(begin, clock_mono(&l->o.clock)) * 1e-6;
+        gauges_commit(l->gauges, seconds, l->n_rows, true);
+    }
+    return rc;
+}
+
+static void answer(struct loop *l, const struct err *failure)
+{
+    for (uint32_t i = 0; i < l->n_running; i++) {
+        struct command *c = l->running[i];
+        if (failure && c->err.code == ERR_OK)
+            c->err = *failure;
+        c->done(c);
+    }
+    l->n_running = 0;
+}
+
+static void show(struct loop *l)
+{
+    struct err e;
+    struct mono now = clock_mono(&l->o.clock);
+    if (l->shown.us && mono_since_us(l->shown, now) < SHOW_EVERY_MS * 1000 && !l->n_running)
+        return;
+    l->shown = now;
+    struct board_facts f = {.ledger = l->ledger,
+                            .engines = &l->control,
+                            .database = l->o.database,
+                            .version = l->o.version,
+                            .stale_ms = l->o.config->controller.engine_stale_ms,
+                            .now_us = clock_wall(&l->o.clock).us,
+                            .now = now,
+                            .store = l->ledger->store};
+    gauges_refresh(l->gauges, l->ledger, &l->control);
+    if (board_put(l->o.board, &f, &e) != ERR_OK)
+        log_event(LOG_ERROR, "board.failed", "why=\"%s\"", e.msg);
+}
+
+/* Forgets the batch. The rows come again: their engines got no commit mark. */
+static int recover(struct loop *l, const struct err *why, struct err *e)
+{
+    log_event(LOG_ERROR, "commit.failed", "rows=%u why=\"%s\"", l->n_rows, why->msg);
+    gauges_commit(l->gauges, 0, l->n_rows, false);
+    int rc = ledger_abort(l->ledger, e);
+    answer(l, why);
+    struct timespec pause = {0, BACK_OFF_MS * 1000000L};
+    if (rc == ERR_OK)
+        nanosleep(&pause, NULL);
+    return rc;
+}
+
+static int wait_ms(struct loop *l, int limit)
+{
+    int64_t wake = ledger_wake_us(l->ledger);
+    if (wake) {
+        int64_t left = (wake - clock_wall(&l->o.clock).us) / 1000 + 1;
+        if (left < limit)
+            limit = left < 0 ? 0 : (int)left;
+    }
+    return limit;
+}
+
+int loop_turn(struct loop *l, int limit_ms, struct err *e)
+{
+    struct bus_socket *sockets[] = {l->scores, l->control.socket};
+    struct err why = {0};
+    bus_poll(sockets, 2, queue_fd(l->commands), wait_ms(l, limit_ms));
+    l->n_rows = 0;
+    if (collect(l, &why) != ERR_OK)
+        return recover(l, &why, e);
+    show(l);
+    answer(l, NULL);
+    control_server_announce(&l->control, l->ledger);
+    return ERR_OK;
+}
+
+int loop_run(struct loop *l, struct err *e)
+{
+    int rc = ERR_OK;
+    while (rc == ERR_OK && !atomic_load(&l->is_stopping))
+        rc = loop_turn(l, SHOW_EVERY_MS, e);
+    return rc;
+}
+
+const char *loop_scores_address(const struct loop *l)
+{
+    return bus_socket_address(l->scores);
+}
+
+const char *loop_control_address(const struct loop *l)
+{
+    return bus_socket_address(l->control.socket);
+}

@@ -1,0 +1,287 @@
+/* milepost-controller: reads the configuration, opens the database, runs the writer's loop on one
+ * thread and HTTP on this one.
+ *
+ * Exit codes: 0 done, 1 failed while running (or replay differs), 2 usage or configuration. */
+#include "common/bus_keys.h"
+#include "common/io.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "controller/api.h"
+#include "controller/replay.h"
+
+#include <argp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef MILEPOST_VERSION
+#define MILEPOST_VERSION "0.1.0"
+#endif
+
+enum { EXIT_FAILED = 1, EXIT_CONFIG = 2, MAX_SET = 64, STOP_GRACE_MS = 2000 };
+enum { MAX_BODY_BYTES = 1024 * 1024, MAX_HEADER_BYTES = 32 * 1024, MAX_CONNECTIONS = 256 };
+enum { IDLE_MS = 60000, SLOW_READER_BYTES = 64 * 1024 * 1024 };
+enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT, MODE_REPLAY };
+
+struct arguments {
+    enum mode mode;
+    const char *config, *replay;
+    const char *set[MAX_SET];
+    size_t n_set;
+};
+
+static const struct argp_option OPTIONS[] = {
+    {"config", 'c', "FILE", 0, "configuration; without it every key has its default", 0},
+    {"set", 's', "KEY=VALUE", 0, "overrides a key, may be repeated", 0},
+    {"check-config", 'k', NULL, 0, "reads and checks the configuration, then ends", 0},
+    {"print-config", 'p', NULL, 0, "prints the effective configuration, then ends", 0},
+    {"replay", 'r', "DATABASE", 0, "recomputes every decision from the rows, compares, ends", 0},
+    {0},
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *a = state->input;
+    switch (key) {
+    case 'c':
+        a->config = arg;
+        return 0;
+    case 's':
+        if (a->n_set == MAX_SET)
+            argp_error(state, "more than %d --set", MAX_SET);
+        else
+            a->set[a->n_set++] = arg;
+        return 0;
+    case 'k':
+        a->mode = MODE_CHECK;
+        return 0;
+    case 'p':
+        a->mode = MODE_PRINT;
+        return 0;
+    case 'r':
+        a->mode = MODE_REPLAY;
+        a->replay = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not expected", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_version(FILE *to, struct argp_state *state)
+{
+    (void)state;
+    fprintf(to, "milepost-controller %s\n", MILEPOST_VERSION);
+}
+
+static int finish(int rc, int code, const struct err *e)
+{
+    if (rc == ERR_OK)
+        return 0;
+    fprintf(stderr, "milepost-controller: %s\n", e->msg);
+    return code;
+}
+
+static int replay(const char *database)
+{
+    struct replay_report r;
+    struct err e = {0};
+    if (replay_run(database, &r, &e) != ERR_OK)
+        return finish(e.code, EXIT_FAILED, &e);
+    printf("%llu rows, %llu events, %llu decisions on %llu routes: %s\n",
+           (unsigned long long)r.n_rows, (unsigned long long)r.n_events,
+           (unsigned long long)r.n_decisions, (unsigned long long)r.n_routes,
+           r.agrees ? "the same decisions" : r.difference);
+    return r.agrees ? 0 : EXIT_FAILED;
+}
+
+static int print_config(const struct milepost_config *c, struct err *e)
+{
+    struct buf out;
+    buf_init(&out, 4 * MiB);
+    int rc = cfg_print(&MILEPOST_CONFIG, c, &out, e);
+    if (rc == ERR_OK)
+        fwrite(out.p, 1, out.n, stdout);
+    buf_free(&out);
+    return rc;
+}
+
+/* The parts of a running controller, in the order in which they are opened. */
+struct parts {
+    struct bus *bus;
+    struct bus_keys keys;
+    struct metrics *metrics;
+    struct board *board;
+    struct http_server *server;
+    struct loop *loop;
+    struct api *api;
+    struct err loop_error;
+};
+
+static void stop_server(void *ctx)
+{
+    http_server_stop(ctx, STOP_GRACE_MS);
+}
+
+static void on_signal(int fd, void *ctx)
+{
+    if (stop_read(fd))
+        stop_server(ctx);
+}
+
+static void *run_loop(void *ctx)
+{
+    struct parts *p = ctx;
+    if (loop_run(p->loop, &p->loop_error) != ERR_OK)
+        http_server_post(p->server, stop_server, p->server);
+    return NULL;
+}
+
+static int open_http(const struct milepost_config *c, struct parts *p, struct arena *a,
+                     struct err *e)
+{
+    struct http_server_config hc = {.host = arena_str(a, c->controller.host).p,
+                                    .port = (uint16_t)c->controller.port,
+                                    .max_body_bytes = MAX_BODY_BYTES,
+                                    .max_header_bytes = MAX_HEADER_BYTES,
+                                    .max_connections = MAX_CONNECTIONS,
+                                    .idle_timeout_ms = IDLE_MS,
+                                    .slow_reader_bytes = SLOW_READER_BYTES,
+                                    .error_body = api_error_body};
+    return http_server_open(&p->server, &hc, e);
+}
+
+static int make_folder_of(const char *path, struct arena *a, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path)
+        return ERR_OK;
+    struct str folder = arena_str(a, (struct str){path, (size_t)(slash - path)});
+    return folder.p ? io_make_dir(folder.p, e) : err_set(e, ERR_NOMEM, "no memory for a path");
+}
+
+static int open_parts(const struct milepost_config *c, struct parts *p, struct arena *a,
+                      int stop_fd, struct err *e)
+{
+    struct bus_security security;
+    struct str key;
+    const char *database = milepost_config_path(c, c->controller.database, a);
+    p->metrics = metrics_new();
+    p->board = board_new();
+    int rc = database && p->board ? ERR_OK : err_set(e, ERR_NOMEM, "no memory to start");
+    if (rc == ERR_OK)
+        rc = milepost_config_key(c->controller.admin_key_file, "MILEPOST_ADMIN_KEY", a, &key, e);
+    if (rc == ERR_OK)
+        rc = make_folder_of(database, a, e);
+    if (rc == ERR_OK)
+        rc = bus_keys_load(c->loop.curve_dir, true, &p->keys, &security, e);
+    if (rc == ERR_OK)
+        rc = bus_open(&p->bus, e);
+    if (rc == ERR_OK)
+        rc = open_http(c, p, a, e);
+    struct loop_options lo = {.config = c,
+                              .database = database,
+                              .bus = p->bus,
+                              .scores = arena_str(a, c->loop.scores).p,
+                              .control = arena_str(a, c->loop.control).p,
+                              .security = security,
+                              .metrics = p->metrics,
+                              .board = p->board,
+                              .clock = CLOCK_REAL,
+                              .version = MILEPOST_VERSION};
+    if (rc == ERR_OK)
+        rc = loop_open(&p->loop, &lo, e);
+    struct api_options ao = {.server = p->server,
+                             .loop = p->loop,
+                             .board = p->board,
+                             .metrics = p->metrics,
+                             .config = c,
+                             .database = database,
+                             .admin_key = key};
+    if (rc == ERR_OK)
+        rc = api_open(&p->api, &ao, e);
+    return rc == ERR_OK ? http_server_watch(p->server, stop_fd, on_signal, p->server, e) : rc;
+}
+
+static void close_parts(struct parts *p)
+{
+    loop_close(p->loop);
+    api_close(p->api);
+    http_server_close(p->server);
+    bus_close(p->bus);
+    board_free(p->board);
+    metrics_free(p->metrics);
+}
+
+static int serve(const struct milepost_config *c, struct arena *a, struct err *e)
+{
+    struct parts p = {0};
+    pthread_t thread;
+    int stop_fd = -1;
+    int rc = stop_setup(&stop_fd, e);
+    if (rc == ERR_OK)
+        rc = open_parts(c, &p, a, stop_fd, e);
+    if (rc == ERR_OK && pthread_create(&thread, NULL, run_loop, &p) != 0)
+        rc = err_set(e, ERR_NOMEM, "cannot start a thread");
+    if (rc == ERR_OK) {
+        log_event(LOG_INFO, "controller.ready", "port=%u scores=%s control=%s",
+                  http_server_port(p.server), loop_scores_address(p.loop),
+                  loop_control_address(p.loop));
+        http_server_run(p.server);
+        loop_stop(p.loop);
+        pthread_join(thread, NULL);
+        rc = p.loop_error.code;
+        if (rc != ERR_OK)
+            *e = p.loop_error;
+    }
+    close_parts(&p);
+    log_event(LOG_INFO, "controller.stopped", "code=%d", rc);
+    return rc;
+}
+
+static int run(const struct arguments *args, struct arena *a)
+{
+    struct err e = {0};
+    struct milepost_config c;
+    enum log_level level = LOG_INFO;
+    int rc = milepost_config_load(args->config, args->set, args->n_set, a, &c, &e);
+    if (rc != ERR_OK)
+        return finish(rc, EXIT_CONFIG, &e);
+    if (args->mode == MODE_PRINT)
+        return finish(print_config(&c, &e), EXIT_FAILED, &e);
+    for (uint32_t i = 0; i < c.routes.n; i++) {
+        struct policy_settings s;
+        const struct route_config *r = (const struct route_config *)c.routes.item + i;
+        if (policy_settings_from_config(&r->policy, &s, &e) != ERR_OK)
+            return finish(err_wrap(&e, "routes[%u].policy", i), EXIT_CONFIG, &e);
+    }
+    if (args->mode == MODE_CHECK) {
+        printf("the configuration is good\n");
+        return 0;
+    }
+    log_level_parse(c.log_level, &level);
+    log_setup("controller", level);
+    return finish(serve(&c, a, &e), EXIT_FAILED, &e);
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments args = {0};
+    const struct argp argp = {.options = OPTIONS,
+                              .parser = parse_option,
+                              .doc = "Commits scores, decides, and tells engines what to serve."};
+    argp_program_version_hook = print_version;
+    argp_err_exit_status = EXIT_CONFIG;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return EXIT_CONFIG;
+    if (args.mode == MODE_REPLAY)
+        return replay(args.replay);
+    struct arena a;
+    arena_init(&a, 64 * MiB);
+    int code = run(&args, &a);
+    arena_free(&a);
+    return code;
+}
