@@ -1,0 +1,149 @@
+/* The wire's thread builds the table and leaves it here; the loop picks it up between two events,
+ * so that requests see the old state or the new one, never a mixture. */
+#include "engine/desired.h"
+
+#include "common/log.h"
+
+struct desired_action {
+    const char *name;
+    bool is_admitting;
+    const char *done;
+};
+
+static const struct desired_action ACTIONS[] = {
+    {"drain", false, "no new requests are taken; those in flight go on"},
+    {"pause", false, "no new requests are taken"},
+    {"resume", true, "requests are taken again"},
+};
+
+void desired_init(struct desired_inbox *d)
+{
+    pthread_mutex_init(&d->lock, NULL);
+}
+
+void desired_fini(struct desired_inbox *d)
+{
+    route_table_release(d->pending);
+    pthread_mutex_destroy(&d->lock);
+}
+
+static uint32_t knob(const struct params *p, enum param_id id, uint32_t configured)
+{
+    return params_has(p, id) ? (uint32_t)p->v[id] : configured;
+}
+
+/* Knobs belong to the engine, not to a request: the default route's champion sets them. */
+static void apply_knobs(struct desired_inbox *d, const struct route_table *t)
+{
+    struct route_choice first;
+    if (route_choose(t, STR(""), STR(""), &first, NULL) != ERR_OK)
+        return;
+    const struct params *p = &first.route->arm[0].revision.params.defaults;
+    d->ops->set_knobs(d->generator, knob(p, PARAM_MAX_RUNNING, d->max_running),
+                      knob(p, PARAM_PREFILL_CHUNK, d->prefill_chunk));
+}
+
+void desired_apply(struct desired_inbox *d, struct route_table *t)
+{
+    uint64_t version = route_table_version(t);
+    apply_knobs(d, t);
+    api_set_table(d->api, t);
+    if (d->wire)
+        wire_set_applied(d->wire, version);
+    log_event(LOG_INFO, "engine.desired_applied", "version=%llu routes=%u",
+              (unsigned long long)version, route_table_count(t));
+}
+
+static void run_command(struct desired_inbox *d, const struct desired_command *c)
+{
+    if (c->action)
+        api_set_admitting(d->api, c->action->is_admitting);
+    wire_post_result(
+        d->wire, c->id, c->action != NULL,
+        str_from(c->action ? c->action->done : "not supported here; known: drain, pause, resume"));
+}
+
+static void on_loop(void *inbox)
+{
+    struct desired_inbox *d = inbox;
+    struct desired_command command[DESIRED_MAX_COMMANDS];
+    pthread_mutex_lock(&d->lock);
+    struct route_table *t = d->pending;
+    d->pending = NULL;
+    uint32_t n = d->n_command;
+    for (uint32_t i = 0; i < n; i++)
+        command[i] = d->command[i];
+    d->n_command = 0;
+    pthread_mutex_unlock(&d->lock);
+    if (t)
+        desired_apply(d, t);
+    for (uint32_t i = 0; i < n; i++)
+        run_command(d, &command[i]);
+}
+
+void desired_on_document(void *inbox, const struct desired *doc, struct str text)
+{
+    struct desired_inbox *d = inbox;
+    struct route_table *t;
+    struct err e;
+    if (route_table_from_desired(&t, doc, &e) != ERR_OK) {
+        log_event(LOG_WARN, "engine.desired_refused", "version=%llu err=\"%s\"",
+                  (unsigned long long)doc->version, e.msg);
+        return;
+    }
+    pthread_mutex_lock(&d->lock);
+    struct route_table *older = d->pending;
+    d->pending = t;
+    pthread_mutex_unlock(&d->lock);
+    route_table_release(older);
+    outbox_save_desired(d->outbox, text);
+    (void)http_server_post(d->server, on_loop, d);
+}
+
+void desired_on_command(void *inbox, const struct control_command *c)
+{
+    struct desired_inbox *d = inbox;
+    struct desired_command command = {.id = c->id};
+    for (size_t i = 0; i < sizeof ACTIONS / sizeof *ACTIONS; i++)
+        if (str_eq_c(c->name, ACTIONS[i].name))
+            command.action = &ACTIONS[i];
+    pthread_mutex_lock(&d->lock);
+    bool has_room = d->n_command < DESIRED_MAX_COMMANDS;
+    if (has_room)
+        d->command[d->n_command++] = command;
+    pthread_mutex_unlock(&d->lock);
+    if (has_room)
+        (void)http_server_post(d->server, on_loop, d);
+    else
+        log_event(LOG_WARN, "engine.command_dropped", "id=%llu", (unsigned long long)c->id);
+}
+
+static int read_stored(struct str text, struct route_table **out, struct err *e)
+{
+    struct arena a;
+    struct control m;
+    arena_init(&a, 32 * MiB);
+    int rc = control_decode(text, &a, &m, e);
+    if (rc == ERR_OK && m.type != CONTROL_DESIRED)
+        rc = err_set(e, ERR_CORRUPT, "the stored state is another message");
+    if (rc == ERR_OK)
+        rc = route_table_from_desired(out, &m.desired, e);
+    arena_free(&a);
+    return rc;
+}
+
+int desired_first_table(struct outbox *o, const struct milepost_config *c, struct route_table **out,
+                        struct err *e)
+{
+    struct buf text;
+    struct err why;
+    int rc = ERR_NOT_FOUND;
+    buf_init(&text, 16 * MiB);
+    if (o && outbox_load_desired(o, &text)) {
+        rc = read_stored(buf_str(&text), out, &why);
+        if (rc != ERR_OK)
+            log_event(LOG_WARN, "engine.stored_state_refused", "err=\"%s\"", why.msg);
+    }
+    buf_free(&text);
+    return rc == ERR_OK ? rc : route_table_from_config(out, c, e);
+}

@@ -1,0 +1,143 @@
+/* Opens the file, tokenizer, template and model, and settles the sizes that depend on them. */
+#include "engine/load.h"
+
+#include "common/log.h"
+#include "engine/model/gguf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_NAME = 128, UNKNOWN_SHAPE_BLOCKS = 1024, FLOAT_BYTES = 4 };
+
+/* "Smol LM.gguf" -> "smol-lm": a name is typed in requests, and ':' begins a route there. */
+static struct str plain_name(struct arena *a, struct str from)
+{
+    struct str name = arena_str(a, str_slice(from, 0, MAX_NAME));
+    char *p = (char *)(uintptr_t)name.p; /* our own copy */
+    for (size_t i = 0; p && i < name.n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c >= 'A' && c <= 'Z')
+            p[i] = (char)(c - 'A' + 'a');
+        else if (c <= ' ' || c == ':' || c == '/' || c >= 127)
+            p[i] = '-';
+    }
+    return name;
+}
+
+/* Of the file, not its general.name: that one often says how a model came about. */
+static struct str model_name(const struct engine_config *c, struct arena *a)
+{
+    if (c->served_name.n)
+        return c->served_name;
+    struct str rest = c->model, piece, file = {0};
+    while (str_split(&rest, '/', &piece))
+        file = piece;
+    if (str_ends(file, STR(".gguf")))
+        file.n -= sizeof ".gguf" - 1;
+    return plain_name(a, file);
+}
+
+static bool shape(const struct gguf *g, struct str arch, const char *key, uint64_t *out)
+{
+    char name[160];
+    snprintf(name, sizeof name, STR_FMT ".%s", STR_ARG(str_slice(arch, 0, 64)), key);
+    return gguf_get_u64(g, name, out, NULL) == ERR_OK && *out > 0 && *out < 1u << 24;
+}
+
+/* Bytes of one KV block at four a number: what a backend needs at most. 0 = the file does not say
+ * (the model's own loader will then name what is missing). */
+static uint64_t block_bytes(const struct gguf *g)
+{
+    struct str arch;
+    uint64_t layers, width, heads, kv_heads, head_width;
+    if (gguf_get_str(g, "general.architecture", &arch, NULL) != ERR_OK ||
+        !shape(g, arch, "block_count", &layers) || !shape(g, arch, "embedding_length", &width) ||
+        !shape(g, arch, "attention.head_count", &heads))
+        return 0;
+    if (!shape(g, arch, "attention.head_count_kv", &kv_heads))
+        kv_heads = heads;
+    if (!shape(g, arch, "attention.key_length", &head_width))
+        head_width = width / heads;
+    return 2 * layers * kv_heads * head_width * FLOAT_BYTES * KV_BLOCK_TOKENS;
+}
+
+static uint32_t kv_blocks(const struct engine_config *c, const struct gguf *g)
+{
+    uint64_t bytes = block_bytes(g), most = (uint64_t)c->max_running + 1;
+    most *= ((uint64_t)c->max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    uint64_t n = UNKNOWN_SHAPE_BLOCKS;
+    if (c->kv_tokens)
+        return (uint32_t)((c->kv_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS);
+    if (bytes)
+        n = (uint64_t)c->kv_memory_mib * MiB / bytes;
+    return (uint32_t)(n == 0 ? 1 : n < most ? n : most);
+}
+
+static int open_model(struct load *l, const struct engine_config *c, struct err *e)
+{
+    static const char *const BACKENDS[] = {NULL, "cpu", "ref"};
+    uint32_t max_batch = (uint32_t)c->max_batch_tokens, rows = (uint32_t)c->max_running;
+    l->n_kv_blocks = kv_blocks(c, l->file);
+    const struct model_options options = {
+        .backend = BACKENDS[c->backend],
+        .n_threads = (uint32_t)c->threads,
+        .n_kv_blocks = l->n_kv_blocks,
+        .max_batch_tokens = max_batch,
+        .max_batch_rows = rows < max_batch ? rows : max_batch,
+    };
+    return model_open(&l->model, l->file, &options, e);
+}
+
+static void settle_context(struct load *l, const struct engine_config *c)
+{
+    uint64_t pool = (uint64_t)l->n_kv_blocks * KV_BLOCK_TOKENS;
+    uint32_t trained = model_get_info(l->model)->n_ctx_train;
+    l->max_context = (uint32_t)c->max_context;
+    if (trained < l->max_context)
+        l->max_context = trained;
+    if (pool < l->max_context)
+        l->max_context = (uint32_t)pool;
+    if (l->max_context < (uint64_t)c->max_context)
+        log_event(LOG_INFO, "engine.context_lowered", "configured=%lld tokens=%u trained=%u",
+                  (long long)c->max_context, l->max_context, trained);
+}
+
+static void find_ends(struct load *l)
+{
+    uint32_t n_vocab = tokenizer_get_info(l->tokenizer)->n_vocab;
+    for (uint32_t i = 0; i < n_vocab && l->n_end < LOAD_MAX_END_IDS; i++)
+        if (tokenizer_is_end(l->tokenizer, (int32_t)i))
+            l->end_ids[l->n_end++] = (int32_t)i;
+}
+
+int load_open(struct load *l, const struct engine_config *c, struct arena *a, struct err *e)
+{
+    int rc;
+    *l = (struct load){0};
+    const char *path = arena_str(a, c->model).p;
+    const char *template = c->chat_template.n ? arena_str(a, c->chat_template).p : NULL;
+    if (!path || (c->chat_template.n && !template))
+        return err_set(e, ERR_NOMEM, "out of memory for the model's path");
+    TRY(gguf_open(&l->file, path, e));
+    TRY(tokenizer_open(&l->tokenizer, l->file, e));
+    TRY(chat_template_find(&l->chat_template, l->file, template, e));
+    TRY(open_model(l, c, e));
+    settle_context(l, c);
+    find_ends(l);
+    l->name = model_name(c, a);
+    if (!l->name.p)
+        rc = err_set(e, ERR_NOMEM, "out of memory for the model's name");
+out:
+    if (rc != ERR_OK && e && str_find(str_from(e->msg), str_from(path), 0) < 0)
+        err_wrap(e, "%s", path);
+    return rc;
+}
+
+void load_close(struct load *l)
+{
+    model_close(l->model);
+    tokenizer_close(l->tokenizer);
+    if (l->file)
+        gguf_close(l->file);
+    *l = (struct load){0};
+}

@@ -1,0 +1,28 @@
+/* engine/load.h - the model file and everything read from it. Start-up only; blocks for the load.
+ */
+#ifndef ENGINE_LOAD_H
+#define ENGINE_LOAD_H
+
+#include "engine/generator.h"
+#include "engine/text/chat_template.h"
+#include "schemas/config.h"
+
+enum { LOAD_MAX_END_IDS = 64 };
+
+struct load {
+    struct gguf *file;
+    struct tokenizer *tokenizer;
+    const struct chat_template *chat_template;
+    struct model *model;
+    struct str name; /* in the API; in the arena */
+    uint32_t n_kv_blocks, max_context;
+    int32_t end_ids[LOAD_MAX_END_IDS];
+    uint32_t n_end;
+};
+
+/* Messages begin with the file's path. Close it also after a failure. */
+MUST_USE int load_open(struct load *l, const struct engine_config *c, struct arena *a,
+                       struct err *e);
+void load_close(struct load *l);
+
+#endif
