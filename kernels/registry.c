@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const struct kern_ops *const BACKENDS[] = {&KERN_REF};
+static const struct kern_ops *const BACKENDS[] = {&KERN_CPU, &KERN_REF};
 enum { N_BACKENDS = sizeof BACKENDS / sizeof *BACKENDS };
 
 const struct kern_ops *kern_at(uint32_t i)
