@@ -163,6 +163,11 @@ static const struct metric_desc DESC[G_COUNT] = {
 
 struct gauges {
     struct metric_family *family[G_COUNT];
+    /* Tests shown per route, to be set to 0 when their trial is over. */
+    struct {
+        const char *test[POLICY_TESTS_MAX];
+        uint32_t n;
+    } shown[CONTROL_MAX_ROUTES];
 };
 
 struct gauges *gauges_new(struct metrics *m)
@@ -253,13 +258,27 @@ void gauges_commit(struct gauges *g, double seconds, uint32_t rows, bool is_ok)
     metric_observe(child(g, G_COMMIT_ROWS, NONE, NONE), rows);
 }
 
-static void refresh_route(struct gauges *g, const struct ledger_route *r)
+static void refresh_tests(struct gauges *g, uint32_t at, struct str route,
+                          const struct policy_view *v)
+{
+    if (at >= CONTROL_MAX_ROUTES)
+        return;
+    for (uint32_t i = 0; i < g->shown[at].n; i++)
+        metric_set(child(g, G_LOG_E, route, str_from(g->shown[at].test[i])), 0.0);
+    for (uint32_t i = 0; i < v->n_test; i++) {
+        metric_set(child(g, G_LOG_E, route, str_from(v->test[i].name)), v->test[i].log_e);
+        g->shown[at].test[i] = v->test[i].name;
+    }
+    if (v->n_test)
+        g->shown[at].n = v->n_test;
+}
+
+static void refresh_route(struct gauges *g, uint32_t at, const struct ledger_route *r)
 {
     struct policy_view v;
     struct str route = str_from(r->course.route);
     policy_view(r->course.policy, &v);
-    for (uint32_t i = 0; i < v.n_test; i++)
-        metric_set(child(g, G_LOG_E, route, str_from(v.test[i].name)), v.test[i].log_e);
+    refresh_tests(g, at, route, &v);
     for (uint32_t i = 0; i < v.n_drift; i++) {
         if (v.drift[i].is_frozen)
             metric_set(child(g, G_DRIFT, route, str_from(v.drift[i].stratum)), v.drift[i].log_m);
@@ -275,7 +294,7 @@ void gauges_refresh(struct gauges *g, const struct ledger *l, const struct contr
 {
     double outbox = 0;
     for (uint32_t i = 0; i < l->n_route; i++)
-        refresh_route(g, &l->route[i]);
+        refresh_route(g, i, &l->route[i]);
     metric_set(child(g, G_DESIRED, NONE, NONE), (double)l->desired_version);
     for (uint32_t i = 0; i < cs->n_peer; i++) {
         const struct engine_peer *p = &cs->peer[i];

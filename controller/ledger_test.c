@@ -2,6 +2,7 @@
  * restart at any point; replay and its detection of tampering. */
 #include "controller/intake.h"
 #include "controller/replay.h"
+#include "controller/sample_frame.h"
 
 #include "common/rng.h"
 #include "common/test.h"
@@ -73,63 +74,12 @@ static int teardown(void **state)
     return rmdir(folder);
 }
 
-struct made {
-    uint64_t seq, revision;
-    const char *route, *arm, *experiment;
-    double propensity, reward; /* reward < 0: unscored */
-};
-
-static void make_frame(const struct made *m, struct buf *frame)
-{
-    char id[32];
-    struct buf inner;
-    buf_init(&inner, MiB);
-    snprintf(id, sizeof id, "r%llu", (unsigned long long)m->seq);
-    struct output o = {.engine = STR("e1"),
-                       .epoch = 9,
-                       .seq = m->seq,
-                       .request_id = str_from(id),
-                       .route = str_from(m->route),
-                       .revision = m->revision,
-                       .arm = str_from(m->arm),
-                       .experiment = str_from(m->experiment),
-                       .propensity = m->propensity,
-                       .admission = m->seq,
-                       .text = STR("an answer"),
-                       .finish_reason = STR("stop"),
-                       .prompt_tokens = 5,
-                       .completion_tokens = 2,
-                       .created_us = fake.wall_now.us - 100000};
-    assert_ok(output_encode(&o, &inner, &e), &e);
-    struct score sc = {.verifier = STR("v1"),
-                       .check_set = o.route,
-                       .version = STR("abc"),
-                       .engine = o.engine,
-                       .request_id = o.request_id,
-                       .epoch = o.epoch,
-                       .seq = o.seq,
-                       .is_scored = m->reward >= 0,
-                       .reward = m->reward,
-                       .n_check = 1,
-                       .check = {{.id = STR("c"),
-                                  .kind = STR("exact"),
-                                  .outcome = m->reward >= 0 ? SCORE_VALUE : SCORE_UNSCORED,
-                                  .value = m->reward,
-                                  .weight = 1}},
-                       .output_json = buf_str(&inner)};
-    if (m->reward < 0)
-        sc.reason = STR("timeout");
-    buf_reset(frame);
-    assert_ok(score_encode(&sc, frame, &e), &e);
-    buf_free(&inner);
-}
-
-static enum intake_kind take(const struct made *m)
+static enum intake_kind take(const struct sample *m)
 {
     struct intake_result r;
     struct buf frame;
     buf_init(&frame, MiB);
-    make_frame(m, &frame);
+    sample_frame(m, fake.wall_now.us, &frame);
     assert_ok(ledger_begin(ledger, &e), &e);
     assert_ok(intake_frame(intake, buf_str(&frame), &r, &e), &e);
     buf_free(&frame);
@@ -154,9 +104,9 @@ static int64_t number(const char *sql)
     return n;
 }
 
-static struct made plain(uint64_t seq)
+static struct sample plain(uint64_t seq)
 {
-    return (struct made){seq, 1, "default", "champion", "", 1.0, 0.8};
+    return (struct sample){seq, 1, "default", "champion", "", 1.0, 0.8};
 }
 
 static void test_repeats_disorder_and_holes(void **state)
@@ -167,7 +117,7 @@ static void test_repeats_disorder_and_holes(void **state)
                                             INTAKE_SCORE,    INTAKE_DUPLICATE, INTAKE_SCORE,
                                             INTAKE_DUPLICATE};
     for (size_t i = 0; i < sizeof ORDER / sizeof *ORDER; i++) {
-        struct made m = plain(ORDER[i]);
+        struct sample m = plain(ORDER[i]);
         assert_int_equal(take(&m), WANT[i]);
     }
     assert_int_equal(mark(), 2);
@@ -203,8 +153,8 @@ static void test_frames_that_cannot_be_used_are_kept_and_passed(void **state)
     /* A score around an output without a text: the key is there, the rest not. */
     struct buf frame;
     buf_init(&frame, MiB);
-    struct made m = plain(2);
-    make_frame(&m, &frame);
+    struct sample m = plain(2);
+    sample_frame(&m, fake.wall_now.us, &frame);
     ptrdiff_t at = str_find(buf_str(&frame), STR("\"text\":"), 0);
     assert_true(at > 0);
     frame.p[at + 1] = 'T';
@@ -261,15 +211,15 @@ static uint64_t drive(uint64_t seed, uint64_t first, uint64_t n, uint64_t bad, b
             rng_seed(&mine, seed * 1000003 + seq);
             bool is_bad = rng_uniform(&mine) < 0.95;
             double mean = is_bad ? 0.2 : 0.85, p = rng_uniform(&mine);
-            struct made m = {seq,
-                             is_bad ? bad : 1,
-                             "default",
-                             is_bad ? "challenger" : "champion",
-                             experiment,
-                             is_bad ? 0.95 : 0.05,
-                             p < 0.02   ? -1.0
-                             : p < mean ? 1.0
-                                        : 0.0};
+            struct sample m = {seq,
+                               is_bad ? bad : 1,
+                               "default",
+                               is_bad ? "challenger" : "champion",
+                               experiment,
+                               is_bad ? 0.95 : 0.05,
+                               p < 0.02   ? -1.0
+                               : p < mean ? 1.0
+                                          : 0.0};
             take(&m);
         }
         fake_clock_advance(&fake, 20000);

@@ -280,6 +280,11 @@ int loop_run(struct loop *l, struct err *e)
     return rc;
 }
 
+struct db *loop_database(const struct loop *l)
+{
+    return store_db(l->ledger->store);
+}
+
 const char *loop_scores_address(const struct loop *l)
 {
     return bus_socket_address(l->scores);
