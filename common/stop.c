@@ -19,6 +19,7 @@ int stop_setup(int *fd, struct err *e)
 {
     sigset_t set = stop_signals();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk: an error, not the end */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return err_set_sys(e, ERR_IO, errno, "blocking signals");
     *fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -36,4 +37,5 @@ void stop_reset_child(void)
     sigset_t set = stop_signals();
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
 }

@@ -1,7 +1,7 @@
 /* common/stop.h - SIGINT and SIGTERM as a readable descriptor.
  *
  * stop_setup blocks both signals (call it before threads start, so that all inherit the mask) and
- * ignores SIGPIPE. The fd becomes readable at the first signal. */
+ * ignores SIGPIPE and SIGXFSZ. The fd becomes readable at the first signal. */
 #ifndef COMMON_STOP_H
 #define COMMON_STOP_H
 
