@@ -11,14 +11,14 @@ import pathlib
 
 NAMES = ["Ann", "Ben", "Carla", "David", "Emma", "Frank", "Grace", "Henry", "Iris", "Jack",
          "Kate", "Leo", "Maria", "Nina", "Oscar", "Paula", "Robert", "Sara", "Tina", "Victor"]
-CITIES = ["Paris", "London", "Berlin", "Madrid", "Vienna", "Oslo", "Dublin", "Lisbon", "Athens",
-          "Prague", "Boston", "Chicago", "Tokyo", "Cairo", "Lima", "Delhi", "Sydney"]
+CITIES = ["Paris", "London", "Berlin", "Madrid", "Vienna", "Miami", "Dublin", "Lisbon", "Seattle",
+          "Prague", "Boston", "Chicago", "Tokyo", "Denver", "Dallas", "Delhi", "Sydney"]
 THINGS = ["fruits", "animals", "colors", "cities", "vegetables", "sports", "countries", "flowers",
           "birds", "trees", "drinks", "tools", "planets", "metals", "languages", "rivers",
           "insects", "desserts", "instruments", "shapes", "clothes", "jobs", "games", "spices",
-          "seasons", "oceans", "fish", "months", "holidays", "vehicles", "nuts", "toys",
+          "seasons", "oceans", "fish", "colors of flowers", "holidays", "vehicles", "nuts", "toys",
           "rooms of a house", "school subjects", "parts of the body", "kitchen items", "berries",
-          "reptiles", "mammals", "dances"]
+          "reptiles", "mammals", "soups"]
 OBJECTS = ["ball", "box", "car", "cup", "door", "hat", "book", "chair", "bag", "flag"]
 COLORS = ["red", "blue", "green", "white", "black", "yellow"]
 TOPICS = ["the sun", "rain", "coffee", "a bicycle", "the ocean", "winter", "a dog", "music", "bread",
@@ -75,14 +75,11 @@ def city_prompts():
 
 def color_prompts():
     for i in range(45):
-        thing, is_color, other = OBJECTS[i % 10], COLORS[i % 6], COLORS[(i + 1 + i // 6) % 6]
-        if other == is_color:
-            other = COLORS[(i + 5) % 6]
-        options = [is_color, other] if i % 2 else [other, is_color]
-        yield chat("choice", is_color, "Answer with one of the two colors.",
-                   "The pen is pink. Is the pen pink or gray?", "pink",
-                   "The cat is brown. Is the cat gold or brown?", "brown",
-                   f"The {thing} is {is_color}. Is the {thing} {options[0]} or {options[1]}?")
+        thing, color = OBJECTS[i % 10], COLORS[(i + i // 10) % 6]
+        yield chat("choice", color, f"Answer with one of these colors: {', '.join(COLORS)}.",
+                   "The pen is red. What color is the pen?", "red",
+                   "The cat is black. What color is the cat?", "black",
+                   f"The {thing} is {color}. What color is the {thing}?")
 
 
 def sentence_prompts():
