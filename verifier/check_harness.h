@@ -10,6 +10,11 @@
 
 /* CPU time one hostile text may cost: generous for sanitizers and a busy machine. */
 enum { HOSTILE_MAX_US = 5000000 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HOSTILE_BYTES = 1024 * 1024 };
+#else
+enum { HOSTILE_BYTES = 10 * 1024 * 1024 };
+#endif
 
 /* Opens with params (JSON text), runs, closes. The test fails when the check does not open. */
 static inline struct check_verdict harness_run(const char *kind, const char *params,

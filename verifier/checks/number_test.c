@@ -36,7 +36,7 @@ static void test_hostile(void **state)
     static const char *const piece[] = {"9", "1,", "1.",   "-",        "1 000 ", "answer is ",
                                         "{", "=",  "####", "\\boxed{", "1e9",    "\xE2\x88\x92"};
     for (size_t i = 0; i < sizeof piece / sizeof piece[0]; i++) {
-        struct str text = harness_repeat(piece[i], 10 * 1024 * 1024 / strlen(piece[i]));
+        struct str text = harness_repeat(piece[i], HOSTILE_BYTES / strlen(piece[i]));
         struct check_verdict v = harness_text("number", "{}", text, "{\"reference\":3}");
         assert_int_equal(v.outcome, SCORE_FAIL);
         free((char *)text.p);

@@ -58,6 +58,9 @@ enum { GROUP_MARKS_N = sizeof GROUP_MARKS / sizeof GROUP_MARKS[0] };
 /* Index of the mark at i that is followed by exactly three digits, or -1. *behind = the digits. */
 static int group_mark(struct str s, size_t i, size_t *behind)
 {
+    int c = byte_at(s, i);
+    if (c < 0xC2 && (c <= 0 || !strchr("{,\\ '.", c)))
+        return -1;
     for (int m = 0; m < GROUP_MARKS_N; m++) {
         *behind = i + GROUP_MARKS[m].n;
         if (str_starts(str_slice(s, i, s.n), GROUP_MARKS[m]) && digit_run(s, *behind) == 3)
