@@ -204,7 +204,7 @@ static int submit_all(struct job *j, struct err *e)
     return rc;
 }
 
-static void fill_output(struct job *j, struct choice *c)
+static void fill_output(struct job *j, struct choice *c, uint64_t admission)
 {
     const struct api_request *q = &j->request;
     struct str unit = q->user.n ? q->user : q->conversation;
@@ -217,7 +217,8 @@ static void fill_output(struct job *j, struct choice *c)
         .experiment = j->route.route->experiment,
         .propensity = j->route.propensity,
         .unit = unit.n ? unit : j->id,
-        .admission = j->api->next_admission++,
+        .stratum = q->stratum,
+        .admission = admission,
         .desired_version = route_table_version(j->table),
         .messages = (const struct output_message *)q->messages,
         .n_messages = q->n_messages,
@@ -281,8 +282,9 @@ static void admit(struct job *j)
 {
     put_headers(j);
     name_prompt(j);
+    uint64_t admission = j->api->next_admission++; /* of the request: its choices share it */
     for (uint32_t i = 0; i < j->request.n; i++)
-        fill_output(j, &j->choice[i]);
+        fill_output(j, &j->choice[i], admission);
     api_metrics_arm(&j->api->metrics, j->route.arm->name, &j->metrics);
     api_metrics_request(&j->api->metrics, j->route.route->name, 200);
     http_stream_on_close(j->http, on_client_gone, j);

@@ -10,7 +10,12 @@
 #include "engine/text/chat_template.h"
 
 enum api_kind { API_CHAT = 1, API_COMPLETION = 2 };
-enum { API_MAX_CHOICES = 16, API_MAX_MESSAGES = 4096, API_MAX_METADATA = 64 * 1024 };
+enum {
+    API_MAX_CHOICES = 16,
+    API_MAX_MESSAGES = 4096,
+    API_MAX_METADATA = 64 * 1024,
+    API_MAX_STRATUM = 64
+};
 
 struct api_request {
     enum api_kind kind;
@@ -29,6 +34,7 @@ struct api_request {
     uint32_t n_top;      /* alternatives per token */
     uint32_t n;          /* choices, 1 to API_MAX_CHOICES */
     struct str metadata; /* JSON object text, empty = none */
+    struct str stratum;  /* metadata.stratum: the traffic class tests are kept apart by */
 };
 
 /* Close it also after a failure. */

@@ -177,8 +177,12 @@ int api_read_metadata(const struct json_at *at, struct arena *a, struct api_requ
     int rc = json_get_object(at, e);
     if (rc == ERR_OK)
         rc = json_opt_str(at, "conversation_id", &r->conversation, e);
+    if (rc == ERR_OK)
+        rc = json_opt_str(at, "stratum", &r->stratum, e);
     if (rc != ERR_OK)
         return rc;
+    if (r->stratum.n > API_MAX_STRATUM)
+        return api_refuse_field(at, e, "must have a stratum of at most 64 bytes");
     buf_init(&text, API_MAX_METADATA);
     rc = json_write(at->v, &text, e);
     if (rc != ERR_OK || text.failed)
