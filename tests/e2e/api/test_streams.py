@@ -1,0 +1,167 @@
+"""Streams on raw sockets: clients that leave, read slowly, come in crowds; the engine's end."""
+
+import http.client
+import json
+import signal
+import socket
+import time
+
+import pytest
+
+from system import SLOW, until
+
+LONG = {"messages": [{"role": "user", "content": "Go on."}], "max_tokens": 900, "ignore_eos": True}
+
+
+def metric(system, name):
+    _, _, text = system.get("engine", "/metrics")
+    return sum(float(line.split()[-1]) for line in text.splitlines()
+               if line.split("{")[0].split(" ")[0] == name)
+
+
+def idle(system):
+    return (metric(system, "milepost_requests_running") == 0 and
+            metric(system, "milepost_requests_waiting") == 0)
+
+
+def send(system, body, receive_buffer=None):
+    s = socket.socket()
+    if receive_buffer:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    s.settimeout(30 * SLOW)
+    s.connect(("127.0.0.1", system.port["engine"]))
+    raw = json.dumps(body).encode()
+    s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+              % (len(raw), raw))
+    return s
+
+
+def start(make_system, tiny, *options):
+    system = make_system(tiny)
+    extra = [x for option in options for x in ("--set", option)]
+    system.start("engine", extra=extra)
+    return system
+
+
+def held_blocks_are_free(system):
+    """All memory of requests that ended is back: a request that needs the whole pool gets in."""
+    return metric(system, "milepost_kv_cache_usage_ratio") == 0
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_frees_its_place(make_system, tiny, stream):
+    system = start(make_system, tiny)
+    sockets = [send(system, {**LONG, "stream": stream}) for _ in range(8)]
+    until(lambda: metric(system, "milepost_requests_running") == 8, 10, "8 requests run")
+    if stream:
+        assert b"data: " in sockets[0].recv(65536) + sockets[0].recv(65536)
+    for s in sockets:
+        s.close()
+    began = time.monotonic()
+    until(lambda: idle(system), 2, "all places are free")
+    until(lambda: held_blocks_are_free(system), 2, "all blocks are free")
+    assert time.monotonic() - began < 2 * SLOW
+    generated = metric(system, "milepost_generation_tokens_total")
+    assert generated < 8 * LONG["max_tokens"], "they were not generated to the end"
+    text = system.get("engine", "/metrics")[2]
+    cancelled = [line for line in text.splitlines() if 'milepost_finish_total{reason="cancelled"' in line]
+    assert cancelled and float(cancelled[0].split()[-1]) == 8
+    assert system.chat(max_tokens=2)[0] == 200
+
+
+def test_a_client_that_leaves_the_queue(make_system, tiny):
+    system = start(make_system, tiny, "engine.max_running=1")
+    first = send(system, {**LONG, "stream": True})
+    waiting = [send(system, {**LONG, "stream": bool(i % 2)}) for i in range(6)]
+    until(lambda: metric(system, "milepost_requests_waiting") == 6, 10, "6 requests wait")
+    for s in waiting:
+        s.close()
+    until(lambda: metric(system, "milepost_requests_waiting") == 0, 3, "the queue is empty")
+    first.close()
+    until(lambda: idle(system), 3, "idle")
+
+
+def test_a_full_queue_is_refused_at_once(make_system, tiny):
+    system = start(make_system, tiny, "engine.max_running=1", "engine.max_queue=2")
+    sockets = [send(system, {**LONG, "stream": True}) for _ in range(3)]
+    until(lambda: metric(system, "milepost_requests_waiting") == 2, 10, "2 requests wait")
+    status, headers, body = system.chat(max_tokens=2, timeout=5)
+    assert status == 503 and int(headers["Retry-After"]) >= 1
+    assert body["error"]["code"] == "overloaded"
+    status, _, body = system.chat(max_tokens=2, n=4, timeout=5)
+    assert status == 503, "of four choices none fits"
+    for s in sockets:
+        s.close()
+    until(lambda: idle(system), 5, "idle")
+    assert system.chat(max_tokens=2)[0] == 200
+
+
+def test_choices_that_half_fit_leave_nothing_behind(make_system, tiny):
+    system = start(make_system, tiny, "engine.max_running=1", "engine.max_queue=1")
+    status, _, _ = system.chat(max_tokens=4, n=4)
+    assert status == 503
+    until(lambda: idle(system) and held_blocks_are_free(system), 5, "idle")
+    status, _, body = system.chat(max_tokens=4, n=2)
+    assert status == 200 and len(body["choices"]) == 2
+    assert metric(system, "milepost_outbox_stored_total") == 2, "refused choices are no outputs"
+
+
+def test_a_slow_reader_is_cut_and_the_others_are_not(make_system, tiny):
+    """Eight choices with log probabilities: some ten megabytes, of which the reader takes none."""
+    system = start(make_system, tiny)
+    slow = send(system, {**LONG, "stream": True, "logprobs": True, "top_logprobs": 20, "n": 8},
+                receive_buffer=4096)
+    until(lambda: metric(system, "milepost_requests_running") == 8, 10, "8 choices run")
+    status, _, body = system.chat("Go on.", max_tokens=100, ignore_eos=True)
+    assert status == 200 and body["usage"]["completion_tokens"] == 100
+    until(lambda: idle(system), 30, "the slow ones ended too")
+    reasons = [line for line in system.get("engine", "/metrics")[2].splitlines()
+               if 'milepost_finish_total{reason="cancelled"' in line]
+    assert reasons and float(reasons[0].split()[-1]) == 8
+    assert "api.slow_client" in system.tail("engine")
+    slow.close()
+
+
+def read_all(s):
+    data = b""
+    while piece := s.recv(65536):
+        data += piece
+        if data.endswith(b"0\r\n\r\n"):
+            break
+    return data
+
+
+def test_a_signal_lets_streams_end(make_system, tiny):
+    system = start(make_system, tiny)
+    s = send(system, {**LONG, "max_tokens": 400, "stream": True})
+    first = s.recv(65536)
+    assert first.startswith(b"HTTP/1.1 200")
+    system.process["engine"].send_signal(signal.SIGTERM)
+    data = first + read_all(s)
+    assert data.count(b"data: ") > 300 and b"data: [DONE]" in data
+    s.close()
+    assert system.process["engine"].wait(timeout=15 * SLOW) == 0
+
+
+def test_a_deadline_ends_with_what_there_is(make_system, tiny):
+    system = start(make_system, tiny, "engine.request_timeout_ms=100", "engine.max_running=1")
+    others = [send(system, {**LONG, "stream": True}) for _ in range(3)]
+    status, _, body = system.chat("Go on.", max_tokens=900, ignore_eos=True)
+    assert status == 200 and body["choices"][0]["finish_reason"] == "length"
+    assert body["usage"]["completion_tokens"] < 900
+    for s in others:
+        s.close()
+
+
+def test_requests_on_one_connection(make_system, tiny):
+    system = start(make_system, tiny)
+    c = http.client.HTTPConnection("127.0.0.1", system.port["engine"], timeout=20 * SLOW)
+    for i in range(5):
+        body = json.dumps({**LONG, "max_tokens": 5, "stream": i % 2 == 0})
+        c.request("POST", "/v1/chat/completions", body)
+        r = c.getresponse()
+        assert r.status == 200 and r.read()
+        c.request("GET", "/nothing")
+        r = c.getresponse()
+        assert r.status == 404 and json.loads(r.read())["error"]["type"] == "invalid_request_error"
+    c.close()
