@@ -2,13 +2,11 @@
  * characters never reach it from here. */
 #include "controller/cli/print.h"
 
-#include "common/clock.h"
-
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { BAR_CELLS = 28 };
+enum { BAR_CELLS = 28, PLAIN_EVERY_US = 10000000 };
 
 int table_init(struct table *t, struct arena *a, const char *const *titles, size_t n, struct err *e)
 {
@@ -166,7 +164,19 @@ const char *age_of(struct arena *a, int64_t ms)
 
 void progress_start(struct progress *p, const char *label, uint64_t total)
 {
-    *p = (struct progress){label, total, -1, isatty(STDERR_FILENO) == 1};
+    *p = (struct progress){
+        .label = label, .total = total, .is_terminal = isatty(STDERR_FILENO) == 1};
+}
+
+static bool is_due(struct progress *p)
+{
+    struct mono now = clock_mono(&CLOCK_REAL);
+    bool due = !p->is_begun || mono_since_us(p->last, now) >= PLAIN_EVERY_US;
+
+    if (due)
+        p->last = now;
+    p->is_begun = true;
+    return due;
 }
 
 void progress_show(struct progress *p, uint64_t done, const char *note)
@@ -181,10 +191,9 @@ void progress_show(struct progress *p, uint64_t done, const char *note)
     if (p->is_terminal)
         fprintf(stderr, "\r\033[K%s [%.*s%.*s] %3d%% %s", p->label, cells, full, BAR_CELLS - cells,
                 none, percent, note);
-    else if (percent / 20 > p->last_percent / 20 || p->last_percent < 0)
-        fprintf(stderr, "%s %3d%% %s\n", p->label, percent, note);
+    else if (is_due(p))
+        fprintf(stderr, "%s %s\n", p->label, note);
     fflush(stderr);
-    p->last_percent = percent;
 }
 
 void progress_end(struct progress *p)

@@ -3,6 +3,7 @@
 #define CONTROLLER_CLI_PRINT_H
 
 #include "common/arena.h"
+#include "common/clock.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -38,12 +39,13 @@ const char *time_of(struct arena *a, int64_t wall_us);
 /* "12 s ago", "3 min ago". */
 const char *age_of(struct arena *a, int64_t ms);
 
-/* A bar on a terminal that redraws in place; plain lines every 10% elsewhere. On stderr. */
+/* A bar on a terminal that redraws in place; elsewhere a plain line every ten seconds. On stderr.
+ */
 struct progress {
     const char *label;
     uint64_t total;
-    int last_percent;
-    bool is_terminal;
+    struct mono last; /* line printed */
+    bool is_terminal, is_begun;
 };
 void progress_start(struct progress *p, const char *label, uint64_t total);
 void progress_show(struct progress *p, uint64_t done, const char *note);
