@@ -46,8 +46,8 @@ function paramsText(params) {
 
 function showArms(route) {
   const rows = ["champion", "challenger"].filter((a) => route[a]).map((a) => ({ arm: a, ...route[a] }));
-  const badges = [element("span", route.policy, "badge"),
-    element("span", route.state, "badge " + (route.is_paused ? "warn" : "good"))];
+  const badges = [element("span", "policy " + route.policy, "badge"),
+    element("span", "state " + route.state, "badge " + (route.is_paused ? "warn" : "good"))];
   if (route.experiment) badges.push(element("span", "experiment " + route.experiment, "badge challenger"));
   byId("phase").replaceChildren(...badges);
   fillTable("arms", [

@@ -34,9 +34,21 @@ function makeChart(id, yTitle, extra) {
   });
 }
 
+/* A gap (NaN) where another revision took the arm's place, so that no line joins the two. */
+function armPoints(points, arm, value) {
+  const out = [];
+  let revision = null;
+  for (const p of points.filter((q) => q[arm])) {
+    if (revision !== null && p[arm].revision !== revision) out.push({ x: p.last_row, y: NaN });
+    revision = p[arm].revision;
+    out.push({ x: p.last_row, y: value(p[arm]) });
+  }
+  return out;
+}
+
 function armDatasets(points, arm) {
   const line = colour("--" + arm);
-  const at = (f) => points.filter((p) => p[arm]).map((p) => ({ x: p.last_row, y: f(p[arm]) }));
+  const at = (f) => armPoints(points, arm, f);
   const bound = { borderWidth: 0, pointRadius: 0, backgroundColor: seeThrough(line, 0.13) };
   return [
     { label: arm, data: at((a) => a.mean), borderColor: line, backgroundColor: line, borderWidth: 1.5,
@@ -53,16 +65,21 @@ function drawReward(points) {
   charts.reward.update();
 }
 
-function drawEvalues(points, tests) {
+const SHOWN_TESTS = ["rollback", "non_inferior", "superior"];
+
+/* The running trial, else the last one. */
+function drawEvalues(all, tests) {
+  const last = all.length ? all[all.length - 1].experiment : "";
+  const points = all.filter((p) => p.experiment === last);
   if (!charts.evalue)
     charts.evalue = makeChart("evalue-chart", "ln e-value", { x: "seconds ago", y: {} });
-  const names = tests.map((t) => t.test);
-  const lines = ["--challenger", "--champion", "--good", "--warn", "--bad", "--soft"];
+  const names = SHOWN_TESTS;
+  const lines = ["--bad", "--champion", "--good"];
   const now = points.length ? points[points.length - 1].at_us : 0;
   const x = (p) => (p.at_us - now) / 1e6;
   const sets = names.map((name, i) => ({
     label: name, borderColor: colour(lines[i % lines.length]), backgroundColor: colour(lines[i % lines.length]),
-    borderWidth: 1.5, pointRadius: 0,
+    borderWidth: 1.5, pointRadius: 1,
     data: points.filter((p) => p.tests[name] != null).map((p) => ({ x: x(p), y: p.tests[name] })),
   }));
   const rollback = tests.find((t) => t.test === "rollback");
