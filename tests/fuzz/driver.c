@@ -20,7 +20,8 @@ static void run_exact(const char *data, size_t size)
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy)
         abort();
-    memcpy(copy, data, size);
+    if (size)
+        memcpy(copy, data, size);
     LLVMFuzzerTestOneInput(copy, size);
     free(copy);
 }
