@@ -90,6 +90,16 @@ static int put_engine(struct ledger *l, const struct engine_peer *p, struct err 
     return rc == ERR_OK ? store_put_engine(l->store, &g, e) : rc;
 }
 
+/* An engine that applied a version of a database that is gone must see a higher one. */
+static int outgrow(struct ledger *l, uint64_t applied, struct err *e)
+{
+    if (applied <= l->desired_version)
+        return ERR_OK;
+    l->desired_version = applied;
+    l->desired_hash[0] = 0; /* the commit gives the next number */
+    return ledger_begin(l, e);
+}
+
 static int on_hello(struct control_server *cs, struct ledger *l, const struct control_hello *h,
                     struct err *e)
 {
@@ -108,12 +118,8 @@ static int on_hello(struct control_server *cs, struct ledger *l, const struct co
     struct tracker_source *s = tracker_find(l->tracker, h->engine, h->epoch, true);
     if (s)
         s->announced = 0;
-    /* An engine that applied a version of a database that is gone must see a higher one. */
-    if (h->desired_version > l->desired_version) {
-        l->desired_version = h->desired_version;
-        l->desired_hash[0] = 0;
-    }
-    return put_engine(l, p, e);
+    int rc = outgrow(l, h->desired_version, e);
+    return rc == ERR_OK ? put_engine(l, p, e) : rc;
 }
 
 static int on_heartbeat(struct control_server *cs, struct ledger *l,
@@ -122,7 +128,8 @@ static int on_heartbeat(struct control_server *cs, struct ledger *l,
     struct engine_peer *p = seen(cs, b->engine);
     p->beat = *b;
     p->beat.engine = (struct str){0};
-    return note_oldest(l, b->engine, b, e);
+    int rc = outgrow(l, b->desired_version, e);
+    return rc == ERR_OK ? note_oldest(l, b->engine, b, e) : rc;
 }
 
 static int on_message(struct control_server *cs, struct ledger *l, struct err *e)

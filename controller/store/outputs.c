@@ -300,7 +300,7 @@ int store_walk_revision(struct store *s, struct str route, uint64_t revision, sc
                         void *ctx, struct err *e)
 {
     struct db_stmt *q;
-    int rc = store_statement(s, ROW_COLUMNS "s.route=? AND o.revision=? ORDER BY s.row", &q, e);
+    int rc = store_statement(s, ROW_COLUMNS "o.route=? AND o.revision=? ORDER BY s.row", &q, e);
     if (rc != ERR_OK)
         return rc;
     db_bind_str(q, 1, route);

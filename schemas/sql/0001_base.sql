@@ -31,6 +31,7 @@ CREATE TABLE outputs(
     UNIQUE(engine, epoch, seq)
 ) STRICT;
 CREATE INDEX outputs_by_request ON outputs(request_id, choice);
+CREATE INDEX outputs_by_revision ON outputs(route, revision);
 
 -- What one check set says of one output. reward NULL = unscored. is_counted: the statistics use it
 -- (the first score of its output; a later version of the checks does not count twice).
