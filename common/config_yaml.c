@@ -177,10 +177,41 @@ static int parse_document(struct fy_parser *parser, struct builder *b, struct cf
     return rc;
 }
 
+/* Does a '%' at this place start a line? */
+static bool starts_line(struct str text, size_t at)
+{
+    static const struct str breaks[] = {{"\n", 1},           {"\r", 1},
+                                        {"\xC2\x85", 2},     {"\xE2\x80\xA8", 3},
+                                        {"\xE2\x80\xA9", 3}, {"\xEF\xBB\xBF", 3}};
+    for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++) {
+        if (str_ends(str_slice(text, 0, at), breaks[i]))
+            return true;
+    }
+    return at == 0;
+}
+
+/* Directives ("%YAML 1.2") are not needed, and libfyaml 0.7.12 loops for ever on a cut one. */
+static int refuse_directives(struct builder *b, struct str text)
+{
+    ptrdiff_t at = -1;
+    while ((at = str_find(text, STR("%"), (size_t)(at + 1))) >= 0) {
+        if (!starts_line(text, (size_t)at))
+            continue;
+        for (ptrdiff_t i = 0; i < at; i++)
+            b->line += text.p[i] == '\n';
+        return refuse(b, "a line cannot start with % (directives are not supported)");
+    }
+    return ERR_OK;
+}
+
 int cfg_parse_yaml(struct str text, const char *name, struct arena *a, struct cfg_node **out,
                    struct err *e)
 {
     *out = NULL;
+    struct builder b = {.arena = a, .name = name, .e = e, .line = 1};
+    int rc = refuse_directives(&b, text);
+    if (rc != ERR_OK)
+        return rc;
     struct fy_diag_cfg diag_cfg;
     fy_diag_cfg_default(&diag_cfg);
     diag_cfg.fp = NULL;
@@ -192,8 +223,6 @@ int cfg_parse_yaml(struct str text, const char *name, struct arena *a, struct cf
     const struct fy_parse_cfg cfg = {
         .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DEFAULT_VERSION_1_2, .diag = diag};
     struct fy_parser *parser = fy_parser_create(&cfg);
-    int rc = ERR_NOMEM;
-    struct builder b = {.arena = a, .name = name, .e = e, .line = 1};
     if (!parser || fy_parser_set_string(parser, text.n ? text.p : "", text.n) != 0)
         rc = no_memory(&b);
     else
