@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,8 @@ class Wire:
         self.addresses = {"outputs": f"ipc://{folder}/o.sock", "scores": f"ipc://{folder}/s.sock"}
         self.engine.bind(self.addresses["outputs"])
         self.controller.bind(self.addresses["scores"])
-        config = CONFIG.format(port=free_ports(1)[0], **self.addresses)
+        self.port = free_ports(1)[0]
+        config = CONFIG.format(port=self.port, **self.addresses)
         (self.folder / "v.yaml").write_text(config)
         self.process = None
         self.start()
@@ -122,6 +124,23 @@ def test_feedback_passes_unchanged(wire):
     frame = {"schema": "milepost.feedback.v1", "engine": "e1", "epoch": 7, "seq": 5,
              "request_id": "r1", "value": 1.0, "created_us": 3}
     assert wire.score(frame) == frame
+
+
+def test_health_and_metrics(wire):
+    wire.score(output(1, "5", kind="sum", reference=5))
+    wire.score(output(2, "6", kind="sum", reference=5))
+    wire.score(output(3, "6", kind="sum"))
+    assert wire.send(b"junk")
+    wire.score(output(4, "5", kind="sum", reference=5))
+    with urllib.request.urlopen(f"http://127.0.0.1:{wire.port}/health", timeout=10) as answer:
+        assert json.loads(answer.read())["status"] == "ok"
+    with urllib.request.urlopen(f"http://127.0.0.1:{wire.port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    for line in ['milepost_scores_total{outcome="pass"} 2', 'milepost_scores_total{outcome="fail"} 1',
+                 'milepost_scores_total{outcome="unscored"} 1', "milepost_verify_received_total 5",
+                 'milepost_verify_dropped_total{reason="malformed"} 1',
+                 'milepost_checks_total{kind="number",outcome="unscored"} 1']:
+        assert line in lines, "\n".join(lines)
 
 
 def test_hostile_frames_hold_nobody_up(wire):
