@@ -386,40 +386,40 @@ static void expect_call(struct http_client *client, const char *target, const ch
     json_decref(v);
 }
 
+static const struct {
+    const char *target, *body, *header;
+    int status;
+    const char *key;
+} CALLS[] = {
+    {"/api/revisions?route=default&limit=5", NULL, NULL, 200, "revisions"},
+    {"/api/revisions?limit=0", NULL, NULL, 400, "error"},
+    {"/api/revisions?limit=x", NULL, NULL, 400, "error"},
+    {"/api/decisions?route=", NULL, NULL, 200, "decisions"},
+    {"/api/decisions?after=0&limit=1", NULL, NULL, 200, "decisions"},
+    {"/api/decisions/1", NULL, NULL, 200, "hash"},
+    {"/api/decisions/77", NULL, NULL, 404, "error"},
+    {"/api/decisions/x", NULL, NULL, 400, "error"},
+    {"/api/scores?order=worst&limit=3", NULL, NULL, 200, "scores"},
+    {"/api/scores?route=none", NULL, NULL, 404, "error"},
+    {"/api/params", NULL, NULL, 200, "champion"},
+    {"/api/series", NULL, NULL, 200, "rewards"},
+    {"/nothing", NULL, NULL, 404, "error"},
+    {"/api/pause", "{}", NULL, 401, "error"},
+    {"/api/pause", "{}", "Authorization: Bearer wrong", 401, "error"},
+    {"/api/params", "{", "Authorization: Bearer secret", 400, "error"},
+    {"/api/params", "{\"params\":3}", "Authorization: Bearer secret", 400, "error"},
+    {"/api/params", "{}", "Authorization: Bearer secret", 400, "error"},
+    {"/api/params", "{\"params\":{\"temperature\":1.5},\"now\":true}",
+     "Authorization: Bearer secret", 200, "experiment"},
+    {"/api/params", "{\"params\":{\"temperature\":1.2}}", "Authorization: Bearer secret", 409,
+     "error"},
+    {"/api/rollback", "{\"route\":\"default\"}", "Authorization: Bearer secret", 200, "decision"},
+    {"/api/status", NULL, NULL, 200, "routes"},
+};
+
 static void test_http_api(void **state)
 {
     (void)state;
-    static const struct {
-        const char *target, *body, *header;
-        int status;
-        const char *key;
-    } CALLS[] = {
-        {"/api/revisions?route=default&limit=5", NULL, NULL, 200, "revisions"},
-        {"/api/revisions?limit=0", NULL, NULL, 400, "error"},
-        {"/api/revisions?limit=x", NULL, NULL, 400, "error"},
-        {"/api/decisions?route=", NULL, NULL, 200, "decisions"},
-        {"/api/decisions?after=0&limit=1", NULL, NULL, 200, "decisions"},
-        {"/api/decisions/1", NULL, NULL, 200, "hash"},
-        {"/api/decisions/77", NULL, NULL, 404, "error"},
-        {"/api/decisions/x", NULL, NULL, 400, "error"},
-        {"/api/scores?order=worst&limit=3", NULL, NULL, 200, "scores"},
-        {"/api/scores?route=none", NULL, NULL, 404, "error"},
-        {"/api/params", NULL, NULL, 200, "champion"},
-        {"/api/series", NULL, NULL, 200, "rewards"},
-        {"/nothing", NULL, NULL, 404, "error"},
-        {"/api/pause", "{}", NULL, 401, "error"},
-        {"/api/pause", "{}", "Authorization: Bearer wrong", 401, "error"},
-        {"/api/params", "{", "Authorization: Bearer secret", 400, "error"},
-        {"/api/params", "{\"params\":3}", "Authorization: Bearer secret", 400, "error"},
-        {"/api/params", "{}", "Authorization: Bearer secret", 400, "error"},
-        {"/api/params", "{\"params\":{\"temperature\":1.5},\"now\":true}",
-         "Authorization: Bearer secret", 200, "experiment"},
-        {"/api/params", "{\"params\":{\"temperature\":1.2}}", "Authorization: Bearer secret", 409,
-         "error"},
-        {"/api/rollback", "{\"route\":\"default\"}", "Authorization: Bearer secret", 200,
-         "decision"},
-        {"/api/status", NULL, NULL, 200, "routes"},
-    };
     struct http_server_config hc = {.host = "127.0.0.1",
                                     .max_body_bytes = MiB,
                                     .max_header_bytes = 16 * KiB,

@@ -1,5 +1,6 @@
-"""kill -9 of each process at random moments under load. MILEPOST_KILLS rounds (6), from
-MILEPOST_SEED (1); MILEPOST_KILL_MODEL=real uses the real model."""
+"""kill -9 of each process at random moments under load. MILEPOST_KILLS rounds (6), at most
+MILEPOST_KILL_PAUSE seconds (1.5) apart, from MILEPOST_SEED (1); MILEPOST_KILL_MODEL=real uses the
+real model."""
 
 import os
 import random
@@ -11,6 +12,7 @@ from checks import everything_is_stored_once, replay_agrees, sequences_have_no_g
 from system import NAMES, SLOW, Load
 
 ROUNDS = int(os.environ.get("MILEPOST_KILLS", "6"))
+PAUSE_S = float(os.environ.get("MILEPOST_KILL_PAUSE", "1.5"))
 SEED = int(os.environ.get("MILEPOST_SEED", "1"))
 
 
@@ -27,7 +29,7 @@ def test_kill_storm(make_system, model):
     killed = {name: 0 for name in NAMES}
     with Load(system, clients=8, seed=SEED) as load:
         for number in range(ROUNDS):
-            time.sleep(rng.uniform(0.05, 1.5) * SLOW)
+            time.sleep(rng.uniform(0.05, PAUSE_S) * SLOW)
             name = NAMES[number % 3] if number < 3 else rng.choice(NAMES)
             system.kill(name)
             killed[name] += 1
