@@ -36,8 +36,9 @@ struct kern_part {
 };
 
 struct kern_options {
-    uint32_t n_threads; /* 0 = usable cores */
-    uint32_t max_tok;   /* largest n_tok of a step */
+    uint32_t n_threads;          /* 0 = usable cores */
+    uint32_t max_tok;            /* largest n_tok of a step */
+    const char *instruction_set; /* NULL: the best of this machine; others for tests */
 };
 
 /* Attention of one model. Query head h reads KV head h / (n_head / n_head_kv). Dimensions 2i and
@@ -46,6 +47,7 @@ struct kern_attn_shape {
     uint32_t n_layer, n_head, n_head_kv, d_head, n_rot;
     const double *inv_freq; /* [n_rot / 2], kept by the caller while the device lives */
     uint32_t n_blocks;      /* of KERN_BLOCK_TOKENS positions */
+    uint32_t max_position;  /* positions are below this */
 };
 
 /* What a step works on; position p of sequence s is slot p % 16 of block block_table[s][p / 16].

@@ -204,6 +204,9 @@ static int llama_load(struct model *m, const struct gguf *g, struct err *e)
     l->attention.d_head = m->info.d_head;
     l->attention.inv_freq = l->inv_freq;
     l->attention.n_blocks = m->options.n_kv_blocks;
+    l->attention.max_position = m->info.n_ctx_train;
+    if (m->info.n_ctx_train / KV_BLOCK_TOKENS >= m->options.n_kv_blocks)
+        l->attention.max_position = m->options.n_kv_blocks * KV_BLOCK_TOKENS;
     m->info.kv_bytes_per_block = m->ops->kv_block_bytes(&l->attention);
     TRY(open_buffers(m, l, e));
 out:

@@ -1,99 +1,147 @@
-/* Rotation, KV write and attention over the paged cache. The cache keeps one KV head's blocks
- * together; K is transposed within a block so that positions are lanes. */
+/* Rotation, KV store and attention. Up to TILE_SEQ_TOKENS neighbouring tokens of a sequence share a
+ * pass over its blocks; (tile, KV head) items go to whichever thread is free, since their cost
+ * varies with the position. Where every token has a sequence of its own, nobody reads what another
+ * writes, and one pass does all three. */
 #include "kernels/cpu/device.h"
 
 #include <math.h>
 
-struct job {
+struct attend_job {
     struct kern_device *d;
     uint32_t layer;
     float *qkv, *y;
+    bool stores; /* items rotate and store too */
 };
 
-/* cos and sin of every pair at every token's position; once a step, used by all layers. */
-static void angles_part(void *arg, uint32_t thread, uint32_t n_threads)
+static uint32_t qkv_width(const struct kern_attn_shape *s)
 {
-    const struct job *j = arg;
-    const struct kern_attn_shape *s = &j->d->kv->shape;
-    struct team_range r = team_share(j->d->step->n_tok, thread, n_threads);
+    return (s->n_head + 2 * s->n_head_kv) * s->d_head;
+}
+
+static void turn_part(void *arg, uint32_t thread, uint32_t n_threads)
+{
+    struct kern_device *d = arg;
+    const struct kern_attn_shape *s = &d->kv->shape;
+    struct team_range r = team_share(d->step->n_tok, thread, n_threads);
     for (uint32_t t = r.from; t < r.to; t++) {
-        float *out = j->d->rope + (size_t)t * s->n_rot;
+        float *cosines = d->turn + (size_t)t * 2 * s->n_rot, *sines = cosines + s->n_rot;
         for (uint32_t i = 0; i < s->n_rot / 2; i++) {
-            double angle = j->d->step->position[t] * s->inv_freq[i];
-            out[2 * i] = (float)cos(angle);
-            out[2 * i + 1] = (float)sin(angle);
+            double angle = d->step->position[t] * s->inv_freq[i];
+            cosines[2 * i] = cosines[2 * i + 1] = (float)cos(angle);
+            sines[2 * i + 1] = (float)sin(angle);
+            sines[2 * i] = -sines[2 * i + 1];
         }
     }
 }
 
-static void rotate(const float *angles, uint32_t n_rot, float *head)
+static void cut_tiles(struct kern_device *d)
 {
-    for (uint32_t i = 0; i < n_rot; i += 2) {
-        float a = head[i], b = head[i + 1];
-        head[i] = a * angles[i] - b * angles[i + 1];
-        head[i + 1] = a * angles[i + 1] + b * angles[i];
+    const uint32_t *seq = d->step->seq;
+    d->n_tiles = 0;
+    for (uint32_t t = 0; t < d->step->n_tok; t++) {
+        struct seq_tile *last = d->n_tiles ? &d->tile[d->n_tiles - 1] : NULL;
+        if (last && seq[t] == seq[last->first] && last->n < TILE_SEQ_TOKENS)
+            last->n++;
+        else
+            d->tile[d->n_tiles++] = (struct seq_tile){t, 1};
     }
 }
 
-static uint16_t *cache_head(const struct kern_device *d, uint32_t layer, uint32_t head)
+void cpu_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
 {
-    return d->kv->data + layer * d->kv->layer_values + head * d->kv->head_values;
+    d->step = step;
+    d->kv = kv;
+    cut_tiles(d);
+    if (step->n_tok < 4)
+        turn_part(d, 0, 1);
+    else
+        team_each(d->team, turn_part, d);
 }
 
-static void store_token(const struct job *j, uint32_t t)
+static uint16_t *kv_base(const struct kern_device *d, uint32_t layer, uint32_t head)
 {
-    struct kern_device *d = j->d;
     const struct kern_attn_shape *s = &d->kv->shape;
-    uint32_t width = (s->n_head + 2 * s->n_head_kv) * s->d_head, position = d->step->position[t];
-    float *q = j->qkv + (size_t)t * width, *k = q + s->n_head * s->d_head;
-    const float *v = k + s->n_head_kv * s->d_head, *angles = d->rope + (size_t)t * s->n_rot;
-    uint32_t block = d->step->block_table[d->step->seq[t]][position / LANES];
-    uint32_t slot = position % LANES;
-    for (uint32_t h = 0; h < s->n_head + s->n_head_kv; h++)
-        rotate(angles, s->n_rot, q + h * s->d_head);
-    for (uint32_t h = 0; h < s->n_head_kv; h++) {
-        uint16_t *at = cache_head(d, j->layer, h) + block * d->kv->block_values;
-        d->isa->to_half(k + h * s->d_head, at + slot, s->d_head, LANES);
-        d->isa->to_half(v + h * s->d_head, at + (size_t)(LANES + slot) * s->d_head, s->d_head, 1);
-    }
+    size_t block = (size_t)layer * s->n_blocks * d->kv->block_halves;
+    return d->kv->data + block + (size_t)head * 2 * BLOCK_TOKENS * s->d_head;
+}
+
+/* Rotates the queries and the key of one KV head, stores key and value. */
+static void store_head(const struct attend_job *j, uint32_t t, uint32_t head)
+{
+    const struct kern_device *d = j->d;
+    const struct kern_attn_shape *s = &d->kv->shape;
+    uint32_t group = s->n_head / s->n_head_kv, position = d->step->position[t];
+    float *q = j->qkv + (size_t)t * qkv_width(s);
+    float *k = q + (s->n_head + head) * s->d_head, *v = k + s->n_head_kv * s->d_head;
+    const float *turn = d->turn + (size_t)t * 2 * s->n_rot;
+    for (uint32_t i = 0; i < group; i++)
+        d->isa->rotate(q + (head * group + i) * s->d_head, turn, s->n_rot);
+    d->isa->rotate(k, turn, s->n_rot);
+    uint32_t block = d->step->block_table[d->step->seq[t]][position / BLOCK_TOKENS];
+    d->isa->store_kv(k, v, kv_base(d, j->layer, head) + block * d->kv->block_halves,
+                     position % BLOCK_TOKENS, s->d_head);
 }
 
 static void store_part(void *arg, uint32_t thread, uint32_t n_threads)
 {
-    const struct job *j = arg;
+    const struct attend_job *j = arg;
     struct team_range r = team_share(j->d->step->n_tok, thread, n_threads);
     for (uint32_t t = r.from; t < r.to; t++)
-        store_token(j, t);
+        for (uint32_t h = 0; h < j->d->kv->shape.n_head_kv; h++)
+            store_head(j, t, h);
 }
 
-/* Items in turn, not in halves: later tokens of a prompt attend to more positions. */
+static void attend_tile(const struct attend_job *j, uint32_t thread, const struct seq_tile *tile,
+                        uint32_t head)
+{
+    const struct kern_device *d = j->d;
+    const struct kern_attn_shape *s = &d->kv->shape;
+    uint32_t group = s->n_head / s->n_head_kv, n = tile->n * group;
+    struct attend a = {.d_head = s->d_head,
+                       .kv = kv_base(d, j->layer, head),
+                       .block_stride = d->kv->block_halves,
+                       .table = d->step->block_table[d->step->seq[tile->first]],
+                       .scale = 1.0f / sqrtf((float)s->d_head),
+                       .score = d->scratch[thread].score,
+                       .score_stride = d->score_stride};
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t t = tile->first + i / group, h = head * group + i % group;
+        a.query[a.n] = j->qkv + (size_t)t * qkv_width(s) + h * s->d_head;
+        a.out[a.n] = j->y + ((size_t)t * s->n_head + h) * s->d_head;
+        a.length[a.n++] = d->step->position[t] + 1;
+        if (a.n == MAX_QUERIES || i + 1 == n) {
+            d->isa->attend(&a);
+            a.n = 0;
+        }
+    }
+}
+
 static void attend_part(void *arg, uint32_t thread, uint32_t n_threads)
 {
-    const struct job *j = arg;
+    const struct attend_job *j = arg;
     struct kern_device *d = j->d;
-    const struct kern_attn_shape *s = &d->kv->shape;
-    uint32_t width = (s->n_head + 2 * s->n_head_kv) * s->d_head, group = s->n_head / s->n_head_kv;
-    for (uint32_t item = thread; item < d->step->n_tok * s->n_head_kv; item += n_threads) {
-        uint32_t t = item / s->n_head_kv, h = item % s->n_head_kv;
-        struct cpu_attend a = {.q = j->qkv + (size_t)t * width + h * group * s->d_head,
-                               .y = j->y + ((size_t)t * s->n_head + h * group) * s->d_head,
-                               .n_group = group,
-                               .d_head = s->d_head,
-                               .n_position = d->step->position[t] + 1,
-                               .cache = cache_head(d, j->layer, h),
-                               .block_stride = d->kv->block_values,
-                               .table = d->step->block_table[d->step->seq[t]],
-                               .score = d->score[thread]};
-        d->isa->attend(&a);
+    uint32_t n_heads = d->kv->shape.n_head_kv, n = d->n_tiles * n_heads;
+    (void)n_threads;
+    for (uint32_t i; (i = atomic_fetch_add_explicit(&d->next_item, 1, memory_order_relaxed)) < n;) {
+        const struct seq_tile *tile = &d->tile[i / n_heads];
+        if (j->stores)
+            store_head(j, tile->first, i % n_heads);
+        attend_tile(j, thread, tile, i % n_heads);
     }
+}
+
+/* Two tiles of one sequence stand side by side. */
+static bool are_sequences_single(const struct kern_device *d)
+{
+    return d->n_tiles == d->step->n_tok;
 }
 
 void cpu_attention(struct kern_device *d, uint32_t layer, struct kern_buffer *qkv,
                    struct kern_buffer *y)
 {
-    struct job j = {d, layer, qkv->data, y->data};
-    if (layer == 0)
-        team_each(d->team, angles_part, &j);
-    team_each(d->team, store_part, &j);
+    struct attend_job j = {d, layer, qkv->data, y->data, are_sequences_single(d)};
+    if (!j.stores)
+        team_each(d->team, store_part, &j);
+    atomic_store_explicit(&d->next_item, 0, memory_order_relaxed);
     team_each(d->team, attend_part, &j);
 }

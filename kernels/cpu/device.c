@@ -1,16 +1,56 @@
-/* The cpu backend: opening, memory and the ops table. */
+/* The fast CPU backend: choice of instruction set, memory, and the ops table. Scratch grows when
+ * matrices are loaded, never in a step. */
 #include "kernels/cpu/device.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static bool has_plain(void)
+{
+    return true;
+}
+
+#if defined(__x86_64__)
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni") && has_avx2();
+}
+#endif
+
+static const struct {
+    const struct cpu_isa *isa;
+    bool (*is_here)(void);
+} ISAS[] = {
+/* the best first */
+#if defined(__x86_64__)
+    {&ISA_AVX512, has_avx512},
+    {&ISA_AVX2, has_avx2},
+#endif
+    {&ISA_PLAIN, has_plain},
+};
+
+static const struct cpu_isa *choose_isa(const char *name)
+{
+    for (size_t i = 0; i < sizeof ISAS / sizeof *ISAS; i++)
+        if (ISAS[i].is_here() && (!name || strcmp(ISAS[i].isa->name, name) == 0))
+            return ISAS[i].isa;
+    return NULL;
+}
 
 static void cpu_close(struct kern_device *d)
 {
     if (!d)
         return;
     team_close(d->team);
-    cpu_big_free_all(d);
-    arena_free(&d->arena);
+    memory_free(&d->memory);
     free(d);
 }
 
@@ -21,26 +61,31 @@ static int no_memory(const char *what, struct err *e)
 
 static int cpu_open(struct kern_device **out, const struct kern_options *o, struct err *e)
 {
+    int rc;
     *out = NULL;
     struct kern_device *d = calloc(1, sizeof *d);
     if (!d)
         return no_memory("the device", e);
-    arena_init(&d->arena, SIZE_MAX / 2);
     d->max_tok = o->max_tok;
-    d->isa = cpu_isa_select(getenv("MILEPOST_CPU_ISA"));
-    int rc = d->isa ? team_open(&d->team, o->n_threads, e)
-                    : err_set(e, ERR_UNSUPPORTED,
-                              "MILEPOST_CPU_ISA: this machine runs some of avx512, avx2, plain");
-    if (rc == ERR_OK) {
-        d->alone = arena_array(&d->arena, team_size(d->team), sizeof *d->alone);
-        d->score = arena_array(&d->arena, team_size(d->team), sizeof *d->score);
-        if (!d->alone || !d->score)
-            rc = no_memory("the threads", e);
+    d->isa = choose_isa(o->instruction_set);
+    if (!d->isa) {
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "backend cpu: instruction set '%s': avx512, avx2 and plain "
+                     "are known, and this processor must have it",
+                     o->instruction_set);
+        goto out;
     }
-    if (rc != ERR_OK)
-        cpu_close(d);
-    else
-        *out = d;
+    TRY(team_open(&d->team, o->n_threads, e));
+    d->scratch = memory_take(&d->memory, team_size(d->team), sizeof *d->scratch);
+    d->tile = memory_take(&d->memory, d->max_tok, sizeof *d->tile);
+    if (!d->scratch || !d->tile) {
+        rc = no_memory("the device", e);
+        goto out;
+    }
+    *out = d;
+    return ERR_OK;
+out:
+    cpu_close(d);
     return rc;
 }
 
@@ -54,54 +99,63 @@ static size_t cpu_weight_bytes(const struct kern_device *d)
     return d->weight_bytes;
 }
 
-static bool alloc_acts(struct kern_device *d, struct cpu_acts *a, uint32_t n_tok, uint32_t cols)
+static bool take_activations(struct memory *m, size_t n, uint32_t cols, struct activations *a)
 {
-    size_t n;
-    if (!size_mul(n_tok, cols, &n))
-        return false;
-    a->q = cpu_big_alloc(d, n);
-    a->scale = cpu_big_alloc(d, n / UNIT * sizeof *a->scale);
-    a->sum = cpu_big_alloc(d, n / UNIT * sizeof *a->sum);
-    return a->q && a->scale && a->sum;
+    uint32_t n_blocks = (cols + QUANT - 1) / QUANT;
+    a->value = memory_take(m, n * cols, sizeof *a->value);
+    a->quant = memory_take(m, n * cols, 2 * sizeof *a->quant);
+    a->scale = memory_take(m, n * n_blocks, sizeof *a->scale);
+    a->sum = memory_take(m, n * n_blocks, sizeof *a->sum);
+    return a->value && a->quant && a->scale && a->sum;
 }
 
-/* For the widest matrix seen; narrower ones are given back at close. */
-static bool grow_acts(struct kern_device *d, uint32_t cols)
+/* Wide enough for the widest matrix seen. */
+static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
 {
     if (cols <= d->max_cols)
-        return true;
-    bool ok = alloc_acts(d, &d->acts, d->max_tok, cols);
+        return ERR_OK;
+    bool ok = take_activations(&d->memory, d->max_tok, cols, &d->shared);
     for (uint32_t i = 0; i < team_size(d->team); i++)
-        ok = ok && alloc_acts(d, &d->alone[i], 1, cols);
+        ok = ok && take_activations(&d->memory, 1, cols, &d->scratch[i].one);
     d->max_cols = cols;
-    return ok;
+    return ok ? ERR_OK : no_memory("scratch", e);
 }
 
 static int cpu_matrix(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
                       uint32_t n_parts, const struct kern_matrix **out, struct err *e)
 {
-    struct kern_matrix *m = arena_alloc(&d->arena, sizeof *m);
+    int rc;
+    struct kern_matrix *m = memory_take(&d->memory, 1, sizeof *m);
     if (!m)
         return no_memory("a matrix", e);
+    TRY(grow_scratch(d, cols, e));
     m->cols = cols;
     m->n_parts = n_parts;
-    int rc = cpu_pack(d, m, parts, e);
-    if (rc == ERR_OK && !grow_acts(d, cols))
-        rc = no_memory("activations", e);
-    if (rc == ERR_OK)
-        *out = m;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        struct panel *p = &m->part[i];
+        TRY(cpu_pack(&d->memory, &parts[i], cols, p, e));
+        m->first_row[i] = m->rows;
+        m->first_unit[i] = m->n_units;
+        m->rows += p->rows;
+        m->n_units += (p->n_groups + 1) / 2;
+        m->has_float = m->has_float || p->layout == PANEL_F;
+        m->has_quant = m->has_quant || p->layout != PANEL_F;
+        d->weight_bytes += p->n_groups * p->group_bytes;
+    }
+    *out = m;
+out:
     return rc;
 }
 
 static int cpu_vector(struct kern_device *d, const float *data, uint32_t n,
                       const struct kern_vector **out, struct err *e)
 {
-    struct kern_vector *v = arena_alloc(&d->arena, sizeof *v);
-    float *copy = arena_array(&d->arena, n, sizeof *copy);
+    struct kern_vector *v = memory_take(&d->memory, 1, sizeof *v);
+    float *copy = memory_take(&d->memory, n, sizeof *copy);
     if (!v || !copy)
         return no_memory("a vector", e);
     memcpy(copy, data, n * sizeof *copy);
-    *v = (struct kern_vector){n, copy};
+    v->data = copy;
     d->weight_bytes += n * sizeof *copy;
     *out = v;
     return ERR_OK;
@@ -110,9 +164,8 @@ static int cpu_vector(struct kern_device *d, const float *data, uint32_t n,
 static int cpu_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **out,
                       struct err *e)
 {
-    struct kern_buffer *b = arena_alloc(&d->arena, sizeof *b);
-    size_t n;
-    float *data = size_mul(d->max_tok, width, &n) ? cpu_big_alloc(d, n * sizeof *data) : NULL;
+    struct kern_buffer *b = memory_take(&d->memory, 1, sizeof *b);
+    float *data = memory_take(&d->memory, (size_t)d->max_tok * width, sizeof *data);
     if (!b || !data)
         return no_memory("activations", e);
     *b = (struct kern_buffer){width, data};
@@ -120,45 +173,40 @@ static int cpu_buffer(struct kern_device *d, uint32_t width, struct kern_buffer 
     return ERR_OK;
 }
 
-static size_t block_values(const struct kern_attn_shape *s)
+static size_t block_halves(const struct kern_attn_shape *s) /* of one layer */
 {
-    return (size_t)2 * KERN_BLOCK_TOKENS * s->d_head;
+    return (size_t)2 * BLOCK_TOKENS * s->n_head_kv * s->d_head;
 }
 
 static size_t cpu_kv_block_bytes(const struct kern_attn_shape *s)
 {
-    return block_values(s) * s->n_layer * s->n_head_kv * sizeof(uint16_t);
-}
-
-static bool alloc_scratch(struct kern_device *d, const struct kern_attn_shape *s)
-{
-    size_t group = s->n_head / s->n_head_kv, positions = (size_t)s->n_blocks * KERN_BLOCK_TOKENS;
-    d->rope = cpu_big_alloc(d, (size_t)d->max_tok * s->n_rot * sizeof *d->rope);
-    bool ok = d->rope != NULL;
-    for (uint32_t i = 0; i < team_size(d->team); i++) {
-        d->score[i] = cpu_big_alloc(d, group * positions * sizeof(float));
-        ok = ok && d->score[i];
-    }
-    return ok;
+    return sizeof(uint16_t) * s->n_layer * block_halves(s);
 }
 
 static int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct kern_kv **out,
                   struct err *e)
 {
-    struct kern_kv *kv = arena_alloc(&d->arena, sizeof *kv);
-    size_t bytes;
-    if (!kv || !size_mul(cpu_kv_block_bytes(shape), shape->n_blocks, &bytes))
+    if (shape->d_head % LANES != 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "backend cpu: heads of %u: a multiple of %d is supported; "
+                       "backend ref takes any",
+                       shape->d_head, LANES);
+    struct kern_kv *kv = memory_take(&d->memory, 1, sizeof *kv);
+    if (!kv)
         return no_memory("the KV cache", e);
     kv->shape = *shape;
-    kv->block_values = block_values(shape);
-    kv->head_values = kv->block_values * shape->n_blocks;
-    kv->layer_values = kv->head_values * shape->n_head_kv;
-    kv->data = cpu_big_alloc(d, bytes);
-    if (!kv->data || !alloc_scratch(d, shape))
-        return err_set(e, ERR_NOMEM, "backend cpu: no memory for a KV cache of %zu MiB",
-                       bytes >> 20);
+    kv->block_halves = block_halves(shape);
+    kv->data = memory_take(&d->memory, shape->n_blocks, cpu_kv_block_bytes(shape));
+    d->turn = memory_take(&d->memory, (size_t)d->max_tok * 2 * shape->n_rot, sizeof *d->turn);
+    bool ok = kv->data && d->turn;
+    d->score_stride = ((size_t)shape->max_position + LANES) / LANES * LANES;
+    for (uint32_t i = 0; i < team_size(d->team); i++) {
+        struct thread_scratch *s = &d->scratch[i];
+        s->score = memory_take(&d->memory, MAX_QUERIES * d->score_stride, sizeof *s->score);
+        ok = ok && s->score;
+    }
     *out = kv;
-    return ERR_OK;
+    return ok ? ERR_OK : no_memory("the KV cache", e);
 }
 
 static int cpu_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e)
@@ -166,12 +214,6 @@ static int cpu_run(struct kern_device *d, void (*body)(void *arg), void *arg, st
     (void)e;
     team_run(d->team, body, arg);
     return ERR_OK;
-}
-
-static void cpu_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
-{
-    d->step = step;
-    d->kv = kv;
 }
 
 static void cpu_write(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n)
@@ -188,7 +230,7 @@ static void cpu_read(struct kern_device *d, const struct kern_buffer *b, float *
 
 const struct kern_ops KERN_CPU = {
     .name = "cpu",
-    .summary = "vectorised: packed 4 and 8 bit weights, int8 activations, f16 cache",
+    .summary = "AVX-512, AVX2 or plain C, chosen at start",
     .open = cpu_open,
     .close = cpu_close,
     .n_threads = cpu_n_threads,

@@ -1,14 +1,8 @@
-/* kernels/cpu/isa.h - the inner loops, one table per instruction set, chosen once at open.
+/* kernels/cpu/isa.h - inner loops of the CPU backend, once per instruction set.
  *
- * Weights are packed in groups of LANES rows, a group in units of UNIT columns, so that a result
- * vector's lanes are rows and nothing is summed across lanes. A unit holds w = d q + m:
- *   4 bits (UNIT4_BYTES): f16 d[16], f16 m[16], 4 x 64 bytes; byte 4 r + t of vector j holds row
- * r's elements 4 j + t (low nibble) and 16 + 4 j + t (high nibble) 8 bits (UNIT8_BYTES): f16 d[16],
- * f16 m[16], 8 x 64 bytes; byte 4 r + t of vector j holds row r's element 4 j + t, unsigned
- * Activations are int8 per 32 columns with a scale s: x = s a. With sum = s * (a_0 + ... + a_31),
- * a unit adds s d (q . a) + m sum to a row's result.
- *
- * Every function gives the same bits for a token whatever its neighbours are. */
+ * The loops are written once (body_*.h) on a vector of sixteen floats (vec_*.h) and compiled in
+ * isa_plain.c, isa_avx2.c and isa_avx512.c. All functions are pure but for their outputs; any
+ * thread. */
 #ifndef KERNELS_CPU_ISA_H
 #define KERNELS_CPU_ISA_H
 
@@ -16,50 +10,89 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 16, UNIT = 32, UNIT4_BYTES = 320, UNIT8_BYTES = 576, TILE_TOKENS = 8 };
+enum { LANES = 16, QUANT = 32, MAX_QUERIES = 8, BLOCK_TOKENS = 16 };
 
-struct cpu_acts { /* quantised activations of one token after another */
-    int8_t *q;    /* [n, cols] */
-    float *scale; /* [n, cols / UNIT] */
-    float *sum;   /* [n, cols / UNIT] */
-    uint32_t cols;
+/* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
+ * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
+ *
+ * PANEL_4, per 32 columns 320 bytes: 16 f16 scales d, 16 f16 offsets m, then 4 x 64 bytes: of each
+ * row 4 bytes whose low nibbles are columns 4j..4j+3 and high nibbles columns 16+4j..16+4j+3.
+ * PANEL_8, per 32 columns 576 bytes: d, m, then 8 x 64 bytes: of each row columns 4j..4j+3.
+ * A weight is d * q + m with q unsigned.
+ * PANEL_F, per column 64 bytes: 16 float32. */
+enum panel_layout { PANEL_4, PANEL_8, PANEL_F };
+enum { PANEL_4_BYTES = 320, PANEL_8_BYTES = 576, PANEL_F_BYTES = 64 };
+
+struct panel {
+    enum panel_layout layout;
+    uint32_t rows, cols, n_groups;
+    size_t group_bytes;
+    const uint8_t *data;
 };
 
-/* One query row and the cache it attends to. Slot p of a block: K is [d_head][16] f16 (positions
- * are lanes), V is [16][d_head] f16; the group's query heads share them. */
-struct cpu_attend {
-    const float *q; /* [n_group, d_head] */
-    float *y;       /* [n_group, d_head] */
-    uint32_t n_group, d_head, n_position;
-    const uint16_t *cache; /* this layer and KV head: block b at b * block_stride */
-    size_t block_stride;   /* in uint16_t; V follows K at 16 * d_head */
+/* Rows of activations ready for a product: float32 for PANEL_F; for the others 15-bit integers in
+ * two bytes, 128 * coarse + fine, so that a weight's byte meets a byte. Per 32 columns: 32 coarse
+ * bytes, 32 fine ones, scale = largest / QUANT_STEPS and sum = scale * sum of the integers. (Eight
+ * bits alone change the most likely token of a small model at 2 to 4 positions of 100.) */
+#define QUANT_STEPS (127.0f * 128.0f)
+struct activations {
+    float *value;       /* [n, cols] */
+    int8_t *quant;      /* [n, 2 cols] */
+    float *scale, *sum; /* [n, cols / 32] */
+};
+
+enum product_mode {
+    PRODUCT_STORE,
+    PRODUCT_ADD,
+    PRODUCT_GATE /* groups are gate and up: out[0] = silu(gate) * up */
+};
+
+/* One or two groups of 16 rows against n_tok tokens. */
+struct product {
+    enum product_mode mode;
+    uint32_t n_groups; /* 1 or 2 */
+    const struct panel *panel[2];
+    uint32_t group[2];
+    uint32_t n_rows[2]; /* of the group that exist, 1..16 */
+    float *out[2];      /* of the group's first row and token 0 */
+    size_t out_stride;  /* floats from token to token */
+    const struct activations *x;
+    uint32_t n_tok;
+};
+
+/* Up to MAX_QUERIES query heads that read the same KV head of one sequence. Its block b starts at
+ * kv + table[b] * block_stride: K as [d_head][16 positions], then V as [16 positions][d_head], f16.
+ * score: scratch [MAX_QUERIES][score_stride], score_stride >= positions rounded up to 16. */
+struct attend {
+    uint32_t n, d_head;
+    const float *query[MAX_QUERIES];
+    float *out[MAX_QUERIES];
+    uint32_t length[MAX_QUERIES]; /* positions a query sees, above 0 */
+    const uint16_t *kv;
+    size_t block_stride;
     const uint32_t *table;
-    float *score; /* scratch [n_group, n_position rounded up to 16] */
+    float scale;
+    float *score;
+    size_t score_stride;
 };
 
 struct cpu_isa {
     const char *name;
-    bool (*is_available)(void);
-    /* out[t][lane] for n <= TILE_TOKENS tokens from token `first` of a. */
-    void (*tile4)(const uint8_t *group, const struct cpu_acts *a, uint32_t first, uint32_t n,
-                  float out[TILE_TOKENS][LANES]);
-    void (*tile8)(const uint8_t *group, const struct cpu_acts *a, uint32_t first, uint32_t n,
-                  float out[TILE_TOKENS][LANES]);
-    /* Token t of a = x [cols], after the norm when gain is not NULL. */
-    void (*quantize)(const float *x, const float *gain, float eps, struct cpu_acts *a, uint32_t t);
-    /* out[i] = silu(g[i]) u[i], LANES of them. */
-    void (*swiglu)(const float *g, const float *u, float *out);
-    void (*attend)(const struct cpu_attend *j);
-    /* n f32 to f16, round to nearest even, saturated at the largest finite value. */
-    void (*to_half)(const float *x, uint16_t *out, uint32_t n, size_t stride);
+    /* y = x / rms(x) * weight. */
+    void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
+    /* n is a multiple of 32. */
+    void (*quantise)(const float *x, uint32_t n, int8_t *quant, float *scale, float *sum);
+    void (*product)(const struct product *p);
+    /* turn: [2][n]: cosines, each twice, then sines, each as -s, s. */
+    void (*rotate)(float *head, const float *turn, uint32_t n);
+    void (*store_kv)(const float *k, const float *v, uint16_t *block, uint32_t slot,
+                     uint32_t d_head);
+    void (*attend)(const struct attend *a);
 };
 
-extern const struct cpu_isa CPU_ISA_PLAIN;
+extern const struct cpu_isa ISA_PLAIN;
 #if defined(__x86_64__)
-extern const struct cpu_isa CPU_ISA_AVX2, CPU_ISA_AVX512;
+extern const struct cpu_isa ISA_AVX2, ISA_AVX512;
 #endif
-
-/* The best this machine runs, or by name (NULL when it cannot). */
-const struct cpu_isa *cpu_isa_select(const char *name);
 
 #endif

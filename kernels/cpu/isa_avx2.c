@@ -1,17 +1,16 @@
-/* The same loops compiled for AVX2 (see CMakeLists.txt): the compiler makes 8-lane vectors of them.
- * The file is empty on other processors. */
+/* The inner loops for AVX2, FMA and F16C; compiled with those flags, so nothing here may run before
+ * CPUID was asked. Pure functions; any thread. */
 #if defined(__x86_64__)
-#include "kernels/dtype.h"
+#include "kernels/cpu/isa.h"
 
-#define BODY(name) avx2_##name
-#include "kernels/cpu/body.h"
+#include "kernels/cpu/vec_avx2.h"
 
-static bool has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2");
-}
+#include "kernels/cpu/body_rows.h"
 
-const struct cpu_isa CPU_ISA_AVX2 = BODY_TABLE("avx2", has_avx2);
-#else
-typedef int kernels_cpu_isa_avx2_is_empty;
+#include "kernels/cpu/body_product.h"
+
+#include "kernels/cpu/body_attend.h"
+
+const struct cpu_isa ISA_AVX2 = {"avx2",     row_norm,     row_quantise, rows_product,
+                                 row_rotate, row_store_kv, heads_attend};
 #endif

@@ -1,12 +1,13 @@
-/* The portable instruction set: what every machine runs. */
-#include "kernels/dtype.h"
+/* The inner loops in plain C, for machines without AVX2. Pure functions; any thread. */
+#include "kernels/cpu/isa.h"
 
-#define BODY(name) plain_##name
-#include "kernels/cpu/body.h"
+#include "kernels/cpu/vec_plain.h"
 
-static bool always(void)
-{
-    return true;
-}
+#include "kernels/cpu/body_rows.h"
 
-const struct cpu_isa CPU_ISA_PLAIN = BODY_TABLE("plain", always);
+#include "kernels/cpu/body_product.h"
+
+#include "kernels/cpu/body_attend.h"
+
+const struct cpu_isa ISA_PLAIN = {"plain",    row_norm,     row_quantise, rows_product,
+                                  row_rotate, row_store_kv, heads_attend};

@@ -1,58 +1,27 @@
-/* Weights from the file's blocks into groups of 16 rows. 4-bit formats keep their values: Q4_0 and
- * Q4_1 to the bit, Q4_K with its sub-block scales multiplied out to f16. Q8_0 keeps its values too.
- * Other formats are fitted with 8 bits per value and a scale and offset per 32 (error at most 1/510
- * of a unit's range, below what the int8 activations lose). */
+/* Repacking of a tensor into groups of 16 rows (isa.h). Blocks of 32 with at most five bits, and
+ * Q8_0, keep their values exactly; the scales of Q4_K and Q5_K round to f16; Q6_K, whose scales
+ * cover 16 columns, is quantised anew to eight bits per 32; float types stay float. */
 #include "kernels/cpu/device.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum { PAGE_ALIGN = 2 << 20, TAIL = 4096 }; /* prefetch runs past the end */
+enum { SUPER = 256 };
 
-struct big {
-    struct big *next;
-    void *p;
-    size_t bytes;
+/* 32 columns of one row, on their way into a panel. */
+struct block {
+    float d, m;
+    uint8_t q[QUANT];
 };
 
-void *cpu_big_alloc(struct kern_device *d, size_t bytes)
-{
-    struct big *b = arena_alloc(&d->arena, sizeof *b);
-    size_t rounded;
-    if (!b || __builtin_add_overflow(bytes, TAIL + PAGE_ALIGN - 1, &rounded))
-        return NULL;
-    b->bytes = rounded;
-    b->p = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (b->p == MAP_FAILED)
-        return NULL;
-    madvise(b->p, rounded, MADV_HUGEPAGE);
-    b->next = d->maps;
-    d->maps = b;
-    return b->p;
-}
-
-void cpu_big_free_all(struct kern_device *d)
-{
-    for (struct big *b = d->maps; b; b = b->next)
-        munmap(b->p, b->bytes);
-    d->maps = NULL;
-}
-
-struct unit { /* 32 values of one row as d q + m */
-    uint16_t d, m;
-    uint8_t q[UNIT];
-};
-
-static uint16_t read_half(const uint8_t *p)
+static float half_at(const uint8_t *p)
 {
     uint16_t h;
     memcpy(&h, p, sizeof h);
-    return h;
+    return f16_to_f32(h);
 }
 
-static void split_nibbles(const uint8_t *src, uint8_t *q)
+static void split_nibbles(const uint8_t *src, uint8_t q[QUANT])
 {
     for (int i = 0; i < 16; i++) {
         q[i] = src[i] & 15;
@@ -60,221 +29,206 @@ static void split_nibbles(const uint8_t *src, uint8_t *q)
     }
 }
 
-static void unit_from_q4_0(const uint8_t *block, uint32_t part, struct unit *out)
+static void read_q4_0(const uint8_t *src, uint32_t at, struct block *b)
 {
-    (void)part;
-    out->d = read_half(block);
-    out->m = f32_to_f16(-8 * f16_to_f32(out->d));
-    split_nibbles(block + 2, out->q);
+    src += at * 18;
+    b->d = half_at(src);
+    b->m = -8 * b->d;
+    split_nibbles(src + 2, b->q);
 }
 
-static void unit_from_q4_1(const uint8_t *block, uint32_t part, struct unit *out)
+static void read_q4_1(const uint8_t *src, uint32_t at, struct block *b)
 {
-    (void)part;
-    out->d = read_half(block);
-    out->m = read_half(block + 2);
-    split_nibbles(block + 4, out->q);
+    src += at * 20;
+    b->d = half_at(src);
+    b->m = half_at(src + 2);
+    split_nibbles(src + 4, b->q);
 }
 
-static void unit_from_q8_0(const uint8_t *block, uint32_t part, struct unit *out)
+static void add_fifth_bits(const uint8_t *src, uint8_t q[QUANT])
 {
-    (void)part;
-    out->d = read_half(block);
-    out->m = f32_to_f16(-128 * f16_to_f32(out->d));
-    for (int i = 0; i < UNIT; i++)
-        out->q[i] = block[2 + i] ^ 0x80;
+    uint32_t high;
+    memcpy(&high, src, sizeof high);
+    for (int i = 0; i < QUANT; i++)
+        q[i] |= (uint8_t)((high >> i & 1) << 4);
 }
 
-/* Sub-block `part` of 8 in a 256-element block; its scale and minimum have six bits each. */
-static void unit_from_q4_k(const uint8_t *block, uint32_t part, struct unit *out)
+static void read_q5_0(const uint8_t *src, uint32_t at, struct block *b)
 {
-    const uint8_t *s = block + 4, *q = block + 16 + part / 2 * 32;
-    float d = f16_to_f32(read_half(block)), dmin = f16_to_f32(read_half(block + 2));
-    uint32_t scale =
-        part < 4 ? s[part] & 63u : (s[part + 4] & 15u) | (uint32_t)(s[part - 4] >> 6) << 4;
-    uint32_t minimum =
-        part < 4 ? s[part + 4] & 63u : (uint32_t)(s[part + 4] >> 4) | (uint32_t)(s[part] >> 6) << 4;
-    out->d = f32_to_f16(d * (float)scale);
-    out->m = f32_to_f16(-dmin * (float)minimum);
-    for (int i = 0; i < UNIT; i++)
-        out->q[i] = part % 2 ? q[i] >> 4 : q[i] & 15;
+    src += at * 22;
+    b->d = half_at(src);
+    b->m = -16 * b->d;
+    split_nibbles(src + 6, b->q);
+    add_fifth_bits(src + 2, b->q);
 }
 
-struct packer {
+static void read_q5_1(const uint8_t *src, uint32_t at, struct block *b)
+{
+    src += at * 24;
+    b->d = half_at(src);
+    b->m = half_at(src + 2);
+    split_nibbles(src + 8, b->q);
+    add_fifth_bits(src + 4, b->q);
+}
+
+static void read_q8_0(const uint8_t *src, uint32_t at, struct block *b)
+{
+    src += at * 34;
+    b->d = half_at(src);
+    b->m = -128 * b->d;
+    for (int i = 0; i < QUANT; i++)
+        b->q[i] = src[2 + i] ^ 0x80;
+}
+
+/* Six-bit scale and minimum of sub-block j, as in kernels/dtype.c. */
+static void read_k_scales(const uint8_t *src, uint32_t j, struct block *b)
+{
+    const uint8_t *p = src + 4;
+    int scale = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | (p[j - 4] >> 6) << 4;
+    int minimum = j < 4 ? p[j + 4] & 63 : (p[j + 4] >> 4) | (p[j] >> 6) << 4;
+    b->d = half_at(src) * (float)scale;
+    b->m = -half_at(src + 2) * (float)minimum;
+}
+
+static void read_q4_k(const uint8_t *src, uint32_t at, struct block *b)
+{
+    uint32_t j = at % (SUPER / QUANT);
+    src += at / (SUPER / QUANT) * 144;
+    read_k_scales(src, j, b);
+    for (int i = 0; i < QUANT; i++)
+        b->q[i] = (uint8_t)(src[16 + j / 2 * QUANT + i] >> (4 * (j % 2)) & 15);
+}
+
+static void read_q5_k(const uint8_t *src, uint32_t at, struct block *b)
+{
+    uint32_t j = at % (SUPER / QUANT);
+    src += at / (SUPER / QUANT) * 176;
+    read_k_scales(src, j, b);
+    for (int i = 0; i < QUANT; i++)
+        b->q[i] = (uint8_t)((src[48 + j / 2 * QUANT + i] >> (4 * (j % 2)) & 15) |
+                            (src[16 + i] >> j & 1) << 4);
+}
+
+static void read_q6_k(const uint8_t *src, uint32_t at, struct block *b)
+{
+    float value[SUPER], largest = 0;
+    dtype_to_f32(DTYPE_Q6_K, src + at / (SUPER / QUANT) * 210, value, SUPER);
+    const float *x = value + at % (SUPER / QUANT) * QUANT;
+    for (int i = 0; i < QUANT; i++)
+        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+    b->d = f16_to_f32(f32_to_f16(largest / 127));
+    b->m = -128 * b->d;
+    for (int i = 0; i < QUANT; i++) {
+        float q = b->d > 0 ? rintf(x[i] / b->d) : 0;
+        q = q > 127 ? 127 : q >= -127 ? q : -127; /* d rounded down may give 128; NaN -127 */
+        b->q[i] = (uint8_t)(128 + (int)q);
+    }
+}
+
+static const struct reader {
     uint32_t dtype;
-    bool is_4bit;
-    uint32_t units_per_block;
-    void (*unit)(const uint8_t *block, uint32_t part, struct unit *out);
+    enum panel_layout layout;
+    void (*read)(const uint8_t *row, uint32_t block, struct block *b);
+} READERS[] = {
+    {DTYPE_Q4_0, PANEL_4, read_q4_0}, {DTYPE_Q4_1, PANEL_4, read_q4_1},
+    {DTYPE_Q4_K, PANEL_4, read_q4_k}, {DTYPE_Q5_0, PANEL_8, read_q5_0},
+    {DTYPE_Q5_1, PANEL_8, read_q5_1}, {DTYPE_Q5_K, PANEL_8, read_q5_k},
+    {DTYPE_Q8_0, PANEL_8, read_q8_0}, {DTYPE_Q6_K, PANEL_8, read_q6_k},
 };
 
-static const struct packer PACKERS[] = {
-    {DTYPE_Q4_0, true, 1, unit_from_q4_0},
-    {DTYPE_Q4_1, true, 1, unit_from_q4_1},
-    {DTYPE_Q4_K, true, 8, unit_from_q4_k},
-    {DTYPE_Q8_0, false, 1, unit_from_q8_0},
-};
-
-static const struct packer *find_packer(uint32_t dtype)
+static const struct reader *find_reader(uint32_t dtype)
 {
-    for (size_t i = 0; i < sizeof PACKERS / sizeof *PACKERS; i++)
-        if (PACKERS[i].dtype == dtype)
-            return &PACKERS[i];
+    for (size_t i = 0; i < sizeof READERS / sizeof *READERS; i++)
+        if (READERS[i].dtype == dtype)
+            return &READERS[i];
     return NULL;
 }
 
-/* 8 bits between the smallest and the largest value; d and m are rounded to f16 first, so that q is
- * chosen for the numbers that will be used. */
-static void fit_unit(const float *v, struct unit *out)
+static size_t unit_bytes(enum panel_layout layout)
 {
-    float least = v[0], most = v[0];
-    for (int i = 1; i < UNIT; i++) {
-        least = v[i] < least ? v[i] : least;
-        most = v[i] > most ? v[i] : most;
-    }
-    out->m = f32_to_f16(least);
-    float m = f16_to_f32(out->m);
-    out->d = f32_to_f16((most - m) / 255);
-    float d = f16_to_f32(out->d);
-    for (int i = 0; i < UNIT; i++) {
-        float q = d > 0 ? roundf((v[i] - m) / d) : 0;
-        out->q[i] = (uint8_t)(q < 0 ? 0 : q > 255 ? 255 : q);
-    }
+    static const size_t BYTES[] = {PANEL_4_BYTES, PANEL_8_BYTES, PANEL_F_BYTES};
+    return BYTES[layout];
 }
 
-static void put_unit(const struct kern_matrix *m, uint8_t *at, uint32_t lane, const struct unit *u)
+static void put_half(uint8_t *at, float v)
 {
-    memcpy(at + 2 * lane, &u->d, sizeof u->d);
-    memcpy(at + 32 + 2 * lane, &u->m, sizeof u->m);
-    uint8_t *q = at + 64 + 4 * lane;
-    for (int j = 0; j < 8; j++)
-        for (int t = 0; t < 4; t++) {
-            uint8_t value = u->q[4 * j + t];
-            if (m->unit_bytes == UNIT8_BYTES)
-                q[64 * j + t] = value;
-            else if (j < 4)
-                q[64 * j + t] = value;
-            else
-                q[64 * (j - 4) + t] = (uint8_t)(q[64 * (j - 4) + t] | value << 4);
-        }
+    uint16_t h = f32_to_f16(v);
+    memcpy(at, &h, sizeof h);
 }
 
-struct pack_job {
-    struct kern_matrix *m;
-    const struct kern_part *part;
-    uint32_t first_group;
-    size_t row_bytes;
-};
-
-static void pack_row(const struct pack_job *j, uint32_t row)
+static void write_block(enum panel_layout layout, uint8_t *unit, uint32_t lane,
+                        const struct block *b)
 {
-    const struct packer *p = find_packer(j->part->dtype);
-    const uint8_t *src = (const uint8_t *)j->part->data + row * j->row_bytes;
-    uint8_t *group = j->m->packed + (size_t)(j->first_group + row / LANES) * j->m->group_bytes;
-    uint32_t elements;
-    size_t bytes;
-    (void)dtype_layout(j->part->dtype, &elements, &bytes);
-    float values[256]; /* the largest block */
-    uint32_t step = elements > UNIT ? elements : UNIT;
-    for (uint32_t col = 0; col < j->m->cols; col += UNIT) {
-        const uint8_t *block = src + col / elements * bytes;
-        struct unit u;
-        if (p) {
-            p->unit(block, col % elements / UNIT, &u);
-        } else {
-            uint32_t start = col / step * step;
-            if (col == start)
-                dtype_to_f32(j->part->dtype, src + start / elements * bytes, values, step);
-            fit_unit(values + (col - start), &u);
-        }
-        put_unit(j->m, group + (size_t)(col / UNIT) * j->m->unit_bytes, row % LANES, &u);
+    put_half(unit + 2 * lane, b->d);
+    put_half(unit + 32 + 2 * lane, b->m);
+    uint8_t *out = unit + 64 + 4 * lane;
+    for (int i = 0; i < (layout == PANEL_4 ? 16 : QUANT); i++) {
+        uint8_t byte = layout == PANEL_4 ? (uint8_t)(b->q[i] | b->q[i + 16] << 4) : b->q[i];
+        out[i / 4 * 64 + i % 4] = byte;
     }
 }
 
-static void pack_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void pack_row(const struct panel *p, const struct reader *r, uint32_t dtype,
+                     const uint8_t *src, uint32_t row)
 {
-    const struct pack_job *j = arg;
-    struct team_range r = team_share((j->part->rows + LANES - 1) / LANES, thread, n_threads);
-    for (uint32_t row = r.from * LANES; row < r.to * LANES && row < j->part->rows; row++)
-        pack_row(j, row);
-}
-
-struct pack_body {
-    struct kern_device *d;
-    struct pack_job job;
-};
-
-static void run_pack(void *arg)
-{
-    struct pack_body *b = arg;
-    team_each(b->d->team, pack_part, &b->job);
-}
-
-static int place_parts(struct kern_matrix *m, const struct kern_part *parts, struct err *e)
-{
-    bool is_4bit = true;
-    for (uint32_t i = 0; i < m->n_parts; i++) {
-        const struct packer *p = find_packer(parts[i].dtype);
-        uint32_t elements;
-        size_t bytes;
-        if (m->cols % UNIT || !dtype_layout(parts[i].dtype, &elements, &bytes) ||
-            m->cols % elements)
-            return err_set(e, ERR_UNSUPPORTED,
-                           "backend cpu: rows of %u elements of type %s: a multiple of %d is "
-                           "needed; backend ref takes any",
-                           m->cols, dtype_name(parts[i].dtype), UNIT);
-        is_4bit = is_4bit && p && p->is_4bit;
-        m->part[i].rows = parts[i].rows;
-        m->part[i].first_row = m->rows;
-        m->part[i].first_group = m->n_groups;
-        m->rows += parts[i].rows;
-        m->n_groups += (parts[i].rows + LANES - 1) / LANES;
+    uint8_t *group = (uint8_t *)(uintptr_t)p->data + row / LANES * p->group_bytes;
+    uint32_t lane = row % LANES, elements = 1;
+    size_t bytes = 0;
+    for (uint32_t i = 0; r && i < p->cols / QUANT; i++) {
+        struct block b;
+        r->read(src, i, &b);
+        write_block(p->layout, group + i * unit_bytes(p->layout), lane, &b);
     }
-    m->unit_bytes = is_4bit ? UNIT4_BYTES : UNIT8_BYTES;
-    m->group_bytes = m->unit_bytes * (m->cols / UNIT);
-    return ERR_OK;
+    (void)dtype_layout(dtype, &elements, &bytes);
+    for (uint32_t i = 0; !r && i < p->cols; i++)
+        dtype_to_f32(dtype, src + i * bytes,
+                     (float *)(void *)(group + (size_t)i * PANEL_F_BYTES) + lane, 1);
 }
 
-int cpu_pack(struct kern_device *d, struct kern_matrix *m, const struct kern_part *parts,
+int cpu_pack(struct memory *m, const struct kern_part *part, uint32_t cols, struct panel *out,
              struct err *e)
 {
-    size_t bytes;
-    int rc = place_parts(m, parts, e);
-    if (rc != ERR_OK)
-        return rc;
-    m->packed = size_mul(m->group_bytes, m->n_groups, &bytes) ? cpu_big_alloc(d, bytes) : NULL;
-    if (!m->packed)
-        return err_set(e, ERR_NOMEM, "backend cpu: no memory for a matrix of %u x %u", m->rows,
-                       m->cols);
-    d->weight_bytes += bytes;
-    for (uint32_t i = 0; i < m->n_parts; i++) {
-        uint32_t elements;
-        size_t block_bytes;
-        (void)dtype_layout(parts[i].dtype, &elements, &block_bytes);
-        struct pack_body b = {
-            d, {m, &parts[i], m->part[i].first_group, m->cols / elements * block_bytes}};
-        team_run(d->team, run_pack, &b);
-    }
+    const struct reader *r = find_reader(part->dtype);
+    uint32_t elements;
+    size_t block_bytes;
+    if (!dtype_layout(part->dtype, &elements, &block_bytes) || cols % elements)
+        return err_set(e, ERR_UNSUPPORTED, "backend cpu: rows of %u elements of type %s", cols,
+                       dtype_name(part->dtype));
+    *out = (struct panel){.layout = r ? r->layout : PANEL_F, .rows = part->rows, .cols = cols};
+    out->n_groups = (part->rows + LANES - 1) / LANES;
+    out->group_bytes = (r ? cols / QUANT : cols) * unit_bytes(out->layout);
+    out->data = memory_take(m, out->n_groups, out->group_bytes);
+    if (!out->data)
+        return err_set(e, ERR_NOMEM, "backend cpu: no memory for %u x %u weights", part->rows,
+                       cols);
+    size_t row_bytes = cols / elements * block_bytes;
+    for (uint32_t row = 0; row < part->rows; row++)
+        pack_row(out, r, part->dtype, (const uint8_t *)part->data + row * row_bytes, row);
     return ERR_OK;
 }
 
-void cpu_unpack_row(const struct kern_matrix *m, uint32_t row, float *out)
+static void unpack_quant(const struct panel *p, const uint8_t *unit, uint32_t lane, float *dst)
 {
-    uint32_t part = 0;
-    while (row >= m->part[part].rows)
-        row -= m->part[part++].rows;
-    const uint8_t *unit =
-        m->packed + (size_t)(m->part[part].first_group + row / LANES) * m->group_bytes;
-    uint32_t lane = row % LANES;
-    for (uint32_t col = 0; col < m->cols; col += UNIT, unit += m->unit_bytes) {
-        float d = f16_to_f32(read_half(unit + 2 * lane));
-        float offset = f16_to_f32(read_half(unit + 32 + 2 * lane));
-        const uint8_t *q = unit + 64 + 4 * lane;
-        for (uint32_t i = 0; i < UNIT; i++) {
-            uint32_t at = 64 * (i / 4) + i % 4;
-            uint8_t value = m->unit_bytes == UNIT8_BYTES ? q[at]
-                            : i < 16                     ? q[at] & 15
-                                                         : q[at - 256] >> 4;
-            out[col + i] = d * (float)value + offset;
-        }
+    float d = half_at(unit + 2 * lane), m = half_at(unit + 32 + 2 * lane);
+    const uint8_t *q = unit + 64 + 4 * lane;
+    for (int i = 0; i < QUANT; i++) {
+        int at = p->layout == PANEL_4 ? i % 16 : i;
+        int byte = q[at / 4 * 64 + at % 4];
+        if (p->layout == PANEL_4)
+            byte = i < 16 ? byte & 15 : byte >> 4;
+        dst[i] = d * (float)byte + m;
     }
+}
+
+void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst)
+{
+    const uint8_t *group = p->data + row / LANES * p->group_bytes;
+    uint32_t lane = row % LANES;
+    if (p->layout == PANEL_F) {
+        for (uint32_t i = 0; i < p->cols; i++)
+            memcpy(dst + i, group + (size_t)i * PANEL_F_BYTES + lane * sizeof *dst, sizeof *dst);
+        return;
+    }
+    for (uint32_t i = 0; i < p->cols / QUANT; i++)
+        unpack_quant(p, group + i * unit_bytes(p->layout), lane, dst + i * QUANT);
 }

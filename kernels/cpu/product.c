@@ -1,165 +1,130 @@
-/* Norms, quantisation and matrix products on the team. A step of one token quantises it on every
- * thread (cheaper than a join); larger steps split the tokens first, then the groups of rows. */
+/* Products: activations are made ready (norm, int8) once, then threads take contiguous ranges of
+ * rows, the same each step, so that each reads its own part of the weights in one long run. For a
+ * single token every thread makes the activations itself: cheaper than waiting for one another. */
 #include "kernels/cpu/device.h"
-
-#include <string.h>
 
 struct job {
     struct kern_device *d;
-    const float *x;      /* input rows */
-    const uint32_t *row; /* NULL, or which rows */
-    uint32_t n_tok, n_groups;
-    const struct kern_norm *norm;
     const struct kern_matrix *w;
-    float *y;
-    void (*group)(const struct job *j, const struct cpu_acts *a, uint32_t group);
+    const struct kern_norm *norm;
+    const float *x; /* [., width] */
+    uint32_t width, n_tok;
+    const uint32_t *row; /* NULL: row t of x is token t */
+    enum product_mode mode;
+    float *out;
+    uint32_t out_width;
 };
 
-static void quantize_token(const struct job *j, struct cpu_acts *a, uint32_t token, uint32_t at)
+static void prepare(const struct job *j, uint32_t token, const struct activations *a, uint32_t to)
 {
-    const float *x = j->x + (size_t)(j->row ? j->row[token] : token) * j->w->cols;
-    const float *gain = j->norm ? j->norm->weight->data : NULL;
-    j->d->isa->quantize(x, gain, j->norm ? j->norm->eps : 0, a, at);
+    const struct cpu_isa *isa = j->d->isa;
+    uint32_t cols = j->width, n_blocks = cols / QUANT;
+    const float *x = j->x + (size_t)(j->row ? j->row[token] : token) * cols;
+    float *value = a->value + (size_t)to * cols;
+    if (j->norm)
+        isa->norm(x, j->norm->weight->data, j->norm->eps, cols, value);
+    else if (j->w->has_float)
+        for (uint32_t i = 0; i < cols; i++)
+            value[i] = x[i];
+    if (j->w->has_quant)
+        isa->quantise(j->norm ? value : x, cols, a->quant + (size_t)to * 2 * cols,
+                      a->scale + (size_t)to * n_blocks, a->sum + (size_t)to * n_blocks);
 }
 
-static void quantize_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void prepare_part(void *arg, uint32_t thread, uint32_t n_threads)
 {
     const struct job *j = arg;
     struct team_range r = team_share(j->n_tok, thread, n_threads);
     for (uint32_t t = r.from; t < r.to; t++)
-        quantize_token(j, &j->d->acts, t, t);
+        prepare(j, t, &j->d->shared, t);
 }
 
-static void groups_part(void *arg, uint32_t thread, uint32_t n_threads)
+static uint32_t rows_of(const struct panel *p, uint32_t group)
+{
+    uint32_t rest = p->rows - group * LANES;
+    return rest < LANES ? rest : LANES;
+}
+
+/* Two neighbouring groups of one part. */
+static void fill_unit(const struct job *j, uint32_t unit, struct product *p)
+{
+    uint32_t i = j->w->n_parts - 1;
+    while (unit < j->w->first_unit[i])
+        i--;
+    const struct panel *panel = &j->w->part[i];
+    uint32_t group = (unit - j->w->first_unit[i]) * 2;
+    p->n_groups = panel->n_groups - group >= 2 ? 2 : 1;
+    for (uint32_t k = 0; k < p->n_groups; k++) {
+        p->panel[k] = panel;
+        p->group[k] = group + k;
+        p->n_rows[k] = rows_of(panel, group + k);
+        p->out[k] = j->out + j->w->first_row[i] + (size_t)(group + k) * LANES;
+    }
+}
+
+/* The same group of gate and up. */
+static void fill_gate(const struct job *j, uint32_t group, struct product *p)
+{
+    p->n_groups = 2;
+    for (uint32_t k = 0; k < 2; k++) {
+        p->panel[k] = &j->w->part[k];
+        p->group[k] = group;
+        p->n_rows[k] = rows_of(p->panel[k], group);
+        p->out[k] = j->out + (size_t)group * LANES;
+    }
+}
+
+static void product_part(void *arg, uint32_t thread, uint32_t n_threads)
 {
     const struct job *j = arg;
-    struct cpu_acts *a = &j->d->acts;
+    const struct activations *a = &j->d->shared;
     if (j->n_tok == 1) {
-        a = &j->d->alone[thread];
-        a->cols = j->w->cols;
-        quantize_token(j, a, 0, 0);
+        a = &j->d->scratch[thread].one;
+        prepare(j, 0, a, 0);
     }
-    struct team_range r = team_share(j->n_groups, thread, n_threads);
-    for (uint32_t g = r.from; g < r.to; g++)
-        j->group(j, a, g);
+    struct product p = {.mode = j->mode, .out_stride = j->out_width, .x = a, .n_tok = j->n_tok};
+    bool is_gate = j->mode == PRODUCT_GATE;
+    struct team_range r =
+        team_share(is_gate ? j->w->part[0].n_groups : j->w->n_units, thread, n_threads);
+    for (uint32_t unit = r.from; unit < r.to; unit++) {
+        if (is_gate)
+            fill_gate(j, unit, &p);
+        else
+            fill_unit(j, unit, &p);
+        j->d->isa->product(&p);
+    }
 }
 
 static void run_job(struct job *j)
 {
-    j->d->acts.cols = j->w->cols;
+    if (j->n_tok == 0)
+        return;
     if (j->n_tok > 1)
-        team_each(j->d->team, quantize_part, j);
-    if (j->n_tok > 0)
-        team_each(j->d->team, groups_part, j);
-}
-
-static void tile(const struct job *j, uint32_t group, const struct cpu_acts *a, uint32_t first,
-                 uint32_t n, float out[TILE_TOKENS][LANES])
-{
-    const uint8_t *packed = j->w->packed + (size_t)group * j->w->group_bytes;
-    if (j->w->unit_bytes == UNIT4_BYTES)
-        j->d->isa->tile4(packed, a, first, n, out);
-    else
-        j->d->isa->tile8(packed, a, first, n, out);
-}
-
-/* The rows of y that a group gives: first and number. */
-static uint32_t group_rows(const struct kern_matrix *w, uint32_t group, uint32_t *first)
-{
-    uint32_t p = w->n_parts - 1;
-    while (group < w->part[p].first_group)
-        p--;
-    uint32_t row = (group - w->part[p].first_group) * LANES;
-    *first = w->part[p].first_row + row;
-    return w->part[p].rows - row < LANES ? w->part[p].rows - row : LANES;
-}
-
-static uint32_t tile_width(const struct job *j, uint32_t t)
-{
-    return j->n_tok - t < TILE_TOKENS ? j->n_tok - t : TILE_TOKENS;
-}
-
-static void store_group(const struct job *j, const struct cpu_acts *a, uint32_t group)
-{
-    uint32_t first, n_rows = group_rows(j->w, group, &first);
-    for (uint32_t t = 0; t < j->n_tok; t += TILE_TOKENS) {
-        float out[TILE_TOKENS][LANES];
-        uint32_t n = tile_width(j, t);
-        tile(j, group, a, t, n, out);
-        for (uint32_t i = 0; i < n; i++)
-            memcpy(j->y + (size_t)(t + i) * j->w->rows + first, out[i], n_rows * sizeof(float));
-    }
-}
-
-static void add_group(const struct job *j, const struct cpu_acts *a, uint32_t group)
-{
-    uint32_t first, n_rows = group_rows(j->w, group, &first);
-    for (uint32_t t = 0; t < j->n_tok; t += TILE_TOKENS) {
-        float out[TILE_TOKENS][LANES];
-        uint32_t n = tile_width(j, t);
-        tile(j, group, a, t, n, out);
-        for (uint32_t i = 0; i < n; i++) {
-            float *y = j->y + (size_t)(t + i) * j->w->rows + first;
-            for (uint32_t r = 0; r < n_rows; r++)
-                y[r] += out[i][r];
-        }
-    }
-}
-
-/* `group` of the first part is gate, its twin in the second part is up. */
-static void gate_group(const struct job *j, const struct cpu_acts *a, uint32_t group)
-{
-    uint32_t first, n_rows = group_rows(j->w, group, &first), width = j->w->part[0].rows;
-    for (uint32_t t = 0; t < j->n_tok; t += TILE_TOKENS) {
-        float gate[TILE_TOKENS][LANES], up[TILE_TOKENS][LANES], out[LANES];
-        uint32_t n = tile_width(j, t);
-        tile(j, group, a, t, n, gate);
-        tile(j, j->w->part[1].first_group + group, a, t, n, up);
-        for (uint32_t i = 0; i < n; i++) {
-            j->d->isa->swiglu(gate[i], up[i], out);
-            memcpy(j->y + (size_t)(t + i) * width + first, out, n_rows * sizeof *out);
-        }
-    }
+        team_each(j->d->team, prepare_part, j);
+    team_each(j->d->team, product_part, j);
 }
 
 void cpu_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, struct kern_buffer *y)
 {
-    struct job j = {.d = d,
-                    .x = x->data,
-                    .n_tok = d->step->n_tok,
-                    .n_groups = w->n_groups,
-                    .norm = norm,
-                    .w = w,
-                    .y = y->data,
-                    .group = store_group};
+    struct job j = {d,       w,       norm, x->data, x->width, d->step->n_tok, NULL, PRODUCT_STORE,
+                    y->data, y->width};
     run_job(&j);
 }
 
 void cpu_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x)
 {
-    struct job j = {.d = d,
-                    .x = h->data,
-                    .n_tok = d->step->n_tok,
-                    .n_groups = w->n_groups,
-                    .w = w,
-                    .y = x->data,
-                    .group = add_group};
+    struct job j = {d,    w,           NULL,    h->data, h->width, d->step->n_tok,
+                    NULL, PRODUCT_ADD, x->data, x->width};
     run_job(&j);
 }
 
 void cpu_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, struct kern_buffer *h)
 {
-    struct job j = {.d = d,
-                    .x = x->data,
-                    .n_tok = d->step->n_tok,
-                    .n_groups = w->part[1].first_group,
-                    .norm = norm,
-                    .w = w,
-                    .y = h->data,
-                    .group = gate_group};
+    struct job j = {d,       w,       norm, x->data, x->width, d->step->n_tok, NULL, PRODUCT_GATE,
+                    h->data, h->width};
     run_job(&j);
 }
 
@@ -167,15 +132,7 @@ void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits)
 {
-    struct job j = {.d = d,
-                    .x = x->data,
-                    .row = row,
-                    .n_tok = n_row,
-                    .n_groups = w->n_groups,
-                    .norm = norm,
-                    .w = w,
-                    .y = logits,
-                    .group = store_group};
+    struct job j = {d, w, norm, x->data, x->width, n_row, row, PRODUCT_STORE, logits, w->rows};
     run_job(&j);
 }
 
@@ -190,11 +147,15 @@ static void embed_part(void *arg, uint32_t thread, uint32_t n_threads)
     const struct embed_job *j = arg;
     struct team_range r = team_share(j->d->step->n_tok, thread, n_threads);
     for (uint32_t t = r.from; t < r.to; t++)
-        cpu_unpack_row(j->w, (uint32_t)j->d->step->token[t], j->x->data + (size_t)t * j->x->width);
+        cpu_unpack_row(&j->w->part[0], (uint32_t)j->d->step->token[t],
+                       j->x->data + (size_t)t * j->x->width);
 }
 
 void cpu_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x)
 {
     struct embed_job j = {d, w, x};
-    team_each(d->team, embed_part, &j);
+    if (d->step->n_tok < 4)
+        embed_part(&j, 0, 1);
+    else
+        team_each(d->team, embed_part, &j);
 }

@@ -149,8 +149,7 @@ static int ref_kv(struct kern_device *d, const struct kern_attn_shape *shape, st
     kv->v = arena_array(&d->arena, n, sizeof(float));
     bool ok = kv->k && kv->v;
     for (uint32_t i = 0; i < team_size(d->team); i++) {
-        d->score[i] =
-            arena_array(&d->arena, (size_t)shape->n_blocks * KERN_BLOCK_TOKENS, sizeof(double));
+        d->score[i] = arena_array(&d->arena, shape->max_position, sizeof(double));
         ok = ok && d->score[i];
     }
     *out = kv;

@@ -1,0 +1,86 @@
+/* kernels/cpu/body_rows.h - what treats one row of activations: norm, quantisation, rotation, KV
+ * store. Included after a vec_*.h. Tails that fill no vector are done value by value. */
+#include <math.h>
+
+/* exp by 2^(n + f), f in [-1/2, 1/2], Taylor to degree 6; below -87 it stays at exp(-87). */
+INLINE v16 v_exp(v16 x)
+{
+    v16 t = v_mul(v_min(v_max(x, v_set(-87.0f)), v_set(88.0f)), v_set(1.44269504f));
+    v16 n = v_round(t), f = v_sub(t, n), p = v_set(1.5403530e-4f);
+    p = v_fma(p, f, v_set(1.3333558e-3f));
+    p = v_fma(p, f, v_set(9.6181291e-3f));
+    p = v_fma(p, f, v_set(5.5504109e-2f));
+    p = v_fma(p, f, v_set(2.4022651e-1f));
+    p = v_fma(p, f, v_set(6.9314718e-1f));
+    p = v_fma(p, f, v_set(1.0f));
+    return v_mul(p, v_pow2(n));
+}
+
+static void row_norm(const float *x, const float *weight, float eps, uint32_t n, float *y)
+{
+    uint32_t whole = n / LANES * LANES;
+    v16 squares = v_set(0);
+    for (uint32_t i = 0; i < whole; i += LANES)
+        squares = v_fma(v_load(x + i), v_load(x + i), squares);
+    float sum = v_sum(squares);
+    for (uint32_t i = whole; i < n; i++)
+        sum += x[i] * x[i];
+    float scale = 1.0f / sqrtf(sum / (float)n + eps);
+    for (uint32_t i = 0; i < whole; i += LANES)
+        v_store(y + i, v_mul(v_mul(v_load(x + i), v_set(scale)), v_load(weight + i)));
+    for (uint32_t i = whole; i < n; i++)
+        y[i] = x[i] * scale * weight[i];
+}
+
+/* Round to nearest even to 127 * 128 steps, cut into a coarse and a fine byte: 128 * coarse + fine.
+ */
+INLINE v16 quantise_lanes(const float *x, v16 inverse, int8_t *coarse, int8_t *fine)
+{
+    v16 whole = v_round(v_mul(v_load(x), inverse));
+    v16 high = v_round(v_mul(whole, v_set(1.0f / 128)));
+    v_store_int8(coarse, high);
+    v_store_int8(fine, v_sub(whole, v_mul(high, v_set(128))));
+    return whole;
+}
+
+static void row_quantise(const float *x, uint32_t n, int8_t *quant, float *scale, float *sum)
+{
+    for (uint32_t b = 0; b < n / QUANT; b++, x += QUANT, quant += 2 * QUANT) {
+        float largest = v_largest(v_max(v_abs(v_load(x)), v_abs(v_load(x + LANES))));
+        v16 inverse = v_set(largest > 1e-30f ? QUANT_STEPS / largest : 0.0f);
+        v16 low = quantise_lanes(x, inverse, quant, quant + QUANT);
+        v16 high = quantise_lanes(x + LANES, inverse, quant + LANES, quant + QUANT + LANES);
+        scale[b] = largest / QUANT_STEPS;
+        sum[b] = scale[b] * v_sum(v_add(low, high)); /* of whole numbers: exact */
+    }
+}
+
+static void row_rotate(float *head, const float *turn, uint32_t n)
+{
+    uint32_t whole = n / LANES * LANES;
+    for (uint32_t i = 0; i < whole; i += LANES) {
+        v16 x = v_load(head + i);
+        v16 y = v_mul(v_swap_pairs(x), v_load(turn + n + i));
+        v_store(head + i, v_fma(x, v_load(turn + i), y));
+    }
+    for (uint32_t i = whole; i < n; i += 2) {
+        float a = head[i], b = head[i + 1];
+        head[i] = a * turn[i] + b * turn[n + i];
+        head[i + 1] = b * turn[i + 1] + a * turn[n + i + 1];
+    }
+}
+
+/* Clamped to what f16 holds, so that a weight of zero times a value stays zero. */
+static void row_store_kv(const float *k, const float *v, uint16_t *block, uint32_t slot,
+                         uint32_t d_head)
+{
+    const v16 most = v_set(65504.0f), least = v_set(-65504.0f);
+    uint16_t *values = block + (size_t)(BLOCK_TOKENS + slot) * d_head;
+    for (uint32_t i = 0; i < d_head; i += LANES) {
+        uint16_t half[LANES];
+        v_store_half(half, v_min(v_max(v_load(k + i), least), most));
+        for (uint32_t j = 0; j < LANES; j++)
+            block[(i + j) * BLOCK_TOKENS + slot] = half[j];
+        v_store_half(values + i, v_min(v_max(v_load(v + i), least), most));
+    }
+}

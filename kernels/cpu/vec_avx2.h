@@ -1,0 +1,165 @@
+/* kernels/cpu/vec_avx2.h - sixteen lanes in two registers, dot products by vpmaddubsw. Included by
+ * isa_avx2.c only. */
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+enum { TILE_GROUPS = 1, TILE_TOKENS = 4 };
+
+typedef struct {
+    __m256 a, b;
+} v16;
+typedef struct {
+    __m256i a, b;
+} i16;
+typedef i16 bytes;
+
+INLINE v16 v_set(float x)
+{
+    return (v16){_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+INLINE v16 v_load(const float *p)
+{
+    return (v16){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+INLINE void v_store(float *p, v16 x)
+{
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
+INLINE v16 v_add(v16 x, v16 y)
+{
+    return (v16){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+}
+INLINE v16 v_sub(v16 x, v16 y)
+{
+    return (v16){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+}
+INLINE v16 v_mul(v16 x, v16 y)
+{
+    return (v16){_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+}
+INLINE v16 v_div(v16 x, v16 y)
+{
+    return (v16){_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+}
+INLINE v16 v_fma(v16 x, v16 y, v16 z)
+{
+    return (v16){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+INLINE v16 v_max(v16 x, v16 y)
+{
+    return (v16){_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+}
+INLINE v16 v_min(v16 x, v16 y)
+{
+    return (v16){_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+}
+INLINE v16 v_abs(v16 x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return (v16){_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+}
+INLINE v16 v_round(v16 x)
+{
+    return (v16){_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                 _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+INLINE __m256 pow2_half(__m256 x)
+{
+    __m256i n = _mm256_add_epi32(_mm256_cvtps_epi32(x), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(n, 23));
+}
+/* 2 to a whole power from -126 to 127. */
+INLINE v16 v_pow2(v16 x)
+{
+    return (v16){pow2_half(x.a), pow2_half(x.b)};
+}
+INLINE float v_sum(v16 x)
+{
+    __m256 s = _mm256_add_ps(x.a, x.b);
+    __m128 h = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+    h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_add_ss(h, _mm_shuffle_ps(h, h, 1)));
+}
+INLINE float v_largest(v16 x)
+{
+    __m256 s = _mm256_max_ps(x.a, x.b);
+    __m128 h = _mm_max_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+    h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_max_ss(h, _mm_shuffle_ps(h, h, 1)));
+}
+/* (0,1) (2,3) ... change places. */
+INLINE v16 v_swap_pairs(v16 x)
+{
+    return (v16){_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
+}
+INLINE v16 v_load_half(const void *p)
+{
+    const __m128i *h = p;
+    return (v16){_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))};
+}
+INLINE void v_store_half(uint16_t *p, v16 x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((__m128i *)(p + 8), _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
+}
+/* Whole values from -127 to 127. */
+INLINE void v_store_int8(int8_t *p, v16 x)
+{
+    __m256i n = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
+    n = _mm256_permute4x64_epi64(n, 0xD8);
+    _mm_storeu_si128((__m128i *)p,
+                     _mm_packs_epi16(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1)));
+}
+
+INLINE i16 i_zero(void)
+{
+    return (i16){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+/* 128 * coarse + fine */
+INLINE i16 i_join(i16 coarse, i16 fine)
+{
+    return (i16){_mm256_add_epi32(_mm256_slli_epi32(coarse.a, 7), fine.a),
+                 _mm256_add_epi32(_mm256_slli_epi32(coarse.b, 7), fine.b)};
+}
+INLINE v16 i_to_v(i16 x)
+{
+    return (v16){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
+INLINE bytes b_load(const uint8_t *p)
+{
+    const __m256i *w = (const void *)p;
+    return (bytes){_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
+}
+INLINE bytes b_low(bytes w)
+{
+    const __m256i mask = _mm256_set1_epi8(15);
+    return (bytes){_mm256_and_si256(w.a, mask), _mm256_and_si256(w.b, mask)};
+}
+INLINE bytes b_high(bytes w)
+{
+    return b_low((bytes){_mm256_srli_epi16(w.a, 4), _mm256_srli_epi16(w.b, 4)});
+}
+INLINE i16 dot_scaled(i16 sum, bytes w, const int8_t *a, int16_t factor)
+{
+    int32_t word;
+    memcpy(&word, a, sizeof word);
+    const __m256i x = _mm256_set1_epi32(word), f = _mm256_set1_epi16(factor);
+    return (i16){_mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x), f)),
+                 _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x), f))};
+}
+/* Lane r gains the dot product of its four unsigned bytes, at most 15, with four signed ones. */
+INLINE i16 i_dot_nibbles(i16 sum, bytes w, const int8_t *a)
+{
+    return dot_scaled(sum, w, a, 1);
+}
+/* Bytes up to 255 would saturate vpmaddubsw's 16 bits, so their nibbles go one by one. */
+INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
+{
+    return dot_scaled(dot_scaled(sum, b_low(w), a, 1), b_high(w), a, 16);
+}
+INLINE void v_prefetch(const uint8_t *p)
+{
+    _mm_prefetch((const void *)p, _MM_HINT_T0);
+}

@@ -1,0 +1,129 @@
+/* kernels/cpu/vec_avx512.h - sixteen lanes in one register; dot products by vpdpbusd (AVX-512 VNNI,
+ * Intel intrinsics guide). Included by isa_avx512.c only. */
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+enum { TILE_GROUPS = 2, TILE_TOKENS = 4 };
+
+typedef __m512 v16;
+typedef __m512i i16;
+typedef __m512i bytes;
+
+INLINE v16 v_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+INLINE v16 v_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE void v_store(float *p, v16 a)
+{
+    _mm512_storeu_ps(p, a);
+}
+INLINE v16 v_add(v16 a, v16 b)
+{
+    return _mm512_add_ps(a, b);
+}
+INLINE v16 v_sub(v16 a, v16 b)
+{
+    return _mm512_sub_ps(a, b);
+}
+INLINE v16 v_mul(v16 a, v16 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+INLINE v16 v_div(v16 a, v16 b)
+{
+    return _mm512_div_ps(a, b);
+}
+INLINE v16 v_fma(v16 a, v16 b, v16 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+INLINE v16 v_max(v16 a, v16 b)
+{
+    return _mm512_max_ps(a, b);
+}
+INLINE v16 v_min(v16 a, v16 b)
+{
+    return _mm512_min_ps(a, b);
+}
+INLINE v16 v_abs(v16 a)
+{
+    return _mm512_abs_ps(a);
+}
+INLINE v16 v_round(v16 a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+/* 2 to a whole power from -126 to 127. */
+INLINE v16 v_pow2(v16 a)
+{
+    return _mm512_scalef_ps(_mm512_set1_ps(1.0f), a);
+}
+INLINE float v_sum(v16 a)
+{
+    return _mm512_reduce_add_ps(a);
+}
+INLINE float v_largest(v16 a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+/* (0,1) (2,3) ... change places. */
+INLINE v16 v_swap_pairs(v16 a)
+{
+    return _mm512_permute_ps(a, 0xB1);
+}
+INLINE v16 v_load_half(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+INLINE void v_store_half(uint16_t *p, v16 a)
+{
+    _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+/* Whole values from -127 to 127. */
+INLINE void v_store_int8(int8_t *p, v16 a)
+{
+    _mm_storeu_si128((void *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)));
+}
+
+INLINE i16 i_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+/* 128 * coarse + fine */
+INLINE i16 i_join(i16 coarse, i16 fine)
+{
+    return _mm512_add_epi32(_mm512_slli_epi32(coarse, 7), fine);
+}
+INLINE v16 i_to_v(i16 a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+INLINE bytes b_load(const uint8_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+INLINE bytes b_low(bytes w)
+{
+    return _mm512_and_si512(w, _mm512_set1_epi8(15));
+}
+INLINE bytes b_high(bytes w)
+{
+    return _mm512_and_si512(_mm512_srli_epi16(w, 4), _mm512_set1_epi8(15));
+}
+/* Lane r gains the dot product of its four unsigned bytes with the four signed ones at a. */
+INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
+{
+    int32_t word;
+    memcpy(&word, a, sizeof word);
+    return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(word));
+}
+#define i_dot_nibbles i_dot
+INLINE void v_prefetch(const uint8_t *p)
+{
+    _mm_prefetch((const void *)p, _MM_HINT_T0);
+}
