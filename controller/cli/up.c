@@ -32,6 +32,17 @@ static int add_overrides(struct cli *c, const struct up_options *o, struct err *
     return cli_reload(c, e);
 }
 
+static void print_ready_json(struct cli *c)
+{
+    json_t *v = json_pack("{s:s, s:s}", "api", cli_engine_url(c), "logs",
+                          milepost_config_path(&c->config, STR("log"), &c->arena));
+
+    if (c->config.loop.enabled)
+        json_object_set_new(v, "dashboard", json_string(cli_controller_url(c)));
+    cli_print_json(v);
+    json_decref(v);
+}
+
 static void print_ready(struct cli *c)
 {
     const char *api = cli_engine_url(c);
@@ -44,7 +55,6 @@ static void print_ready(struct cli *c)
            "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"What is the capital of "
            "France?\"}],\"stream\":true}'\n\nCtrl-C stops everything.\n",
            milepost_config_path(&c->config, STR("log"), &c->arena), api);
-    fflush(stdout);
 }
 
 static int run(struct cli *c, const struct up_options *o, struct err *e)
@@ -58,7 +68,11 @@ static int run(struct cli *c, const struct up_options *o, struct err *e)
     TRY(add_overrides(c, o, e));
     TRY(supervisor_open(&s, c, &so, e));
     TRY(supervisor_wait_ready(s, e));
-    print_ready(c);
+    if (c->json)
+        print_ready_json(c);
+    else
+        print_ready(c);
+    fflush(stdout);
     while ((rc = supervisor_run(s, 1000, e)) == ERR_OK) {
     }
 out:
