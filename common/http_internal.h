@@ -42,10 +42,11 @@ struct http_server {
     struct http_watch *watches;
     struct http_request *requests;
     uint32_t n_requests;
+    uint32_t n_unsent;                     /* answered, but bytes may still wait in our buffers */
     uint32_t n_connections, n_since_count; /* an upper bound, counted again when it matters */
     bool stopping;
     struct mono cut_at; /* while stopping: when open requests are cut */
-    bool was_cut;
+    bool was_cut, is_flushing;
     pthread_mutex_t lock; /* posts, closed */
     struct http_post *posts, **last_post;
     bool closed;

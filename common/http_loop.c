@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CUT_EXTRA_US = 300000, PEEK_US = 25000 };
+enum { CUT_EXTRA_US = 300000, FLUSH_US = 1000000, PEEK_US = 25000 };
 
 static void on_watch(int fd, short what, void *ctx)
 {
@@ -187,7 +187,12 @@ static void check_stopped(void *ctx)
         cut_requests(s);
         return;
     }
-    event_base_loopbreak(s->base);
+    if (s->n_unsent > 0 && !s->is_flushing) { /* a client that left keeps its count: not for ever */
+        s->is_flushing = true;
+        s->cut_at.us = now.us + FLUSH_US;
+    }
+    if (s->n_unsent == 0 || now.us >= s->cut_at.us)
+        event_base_loopbreak(s->base);
 }
 
 void http_server_stop(struct http_server *s, uint32_t grace_ms)

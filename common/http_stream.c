@@ -45,6 +45,22 @@ void http_reply_header(struct http_request *r, const char *name, struct str valu
     free(text);
 }
 
+static void on_sent(struct evhttp_request *ev, void *server)
+{
+    (void)ev;
+    struct http_server *s = server;
+    s->n_unsent--;
+}
+
+/* Before the answer's last call: a stop then waits for the bytes, not only for the handler. */
+static void count_unsent(struct http_request *r)
+{
+    if (r->gone || !evhttp_request_get_connection(r->ev))
+        return;
+    r->server->n_unsent++;
+    evhttp_request_set_on_complete_cb(r->ev, on_sent, r->server);
+}
+
 void http_reply(struct http_request *r, int status, const char *content_type, struct str body)
 {
     struct evbuffer *out = evbuffer_new();
@@ -52,6 +68,7 @@ void http_reply(struct http_request *r, int status, const char *content_type, st
     http_reply_header(r, "Content-Type", str_from(content_type));
     if (out)
         evbuffer_add(out, body.p, body.n);
+    count_unsent(r);
     evhttp_send_reply(r->ev, status, NULL, out);
     if (out)
         evbuffer_free(out);
@@ -114,6 +131,7 @@ bool http_stream_send(struct http_request *r, struct str chunk)
 void http_stream_end(struct http_request *r)
 {
     clear_close_callback(r);
+    count_unsent(r);
     evhttp_send_reply_end(r->ev);
     request_free(r);
 }
