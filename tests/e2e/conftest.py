@@ -27,6 +27,13 @@ def real_model():
 
 
 @pytest.fixture
+def any_model(request):
+    """The tiny model, or the real one with MILEPOST_E2E_MODEL=real."""
+    is_real = os.environ.get("MILEPOST_E2E_MODEL") == "real"
+    return request.getfixturevalue("real_model" if is_real else "tiny")
+
+
+@pytest.fixture
 def folder():
     path = tempfile.mkdtemp(prefix="mp")
     yield path

@@ -1,12 +1,10 @@
 """kill -9 of each process at random moments under load. MILEPOST_KILLS rounds (6), at most
-MILEPOST_KILL_PAUSE seconds (1.5) apart, from MILEPOST_SEED (1); MILEPOST_KILL_MODEL=real uses the
+MILEPOST_KILL_PAUSE seconds (1.5) apart, from MILEPOST_SEED (1); MILEPOST_E2E_MODEL=real uses the
 real model."""
 
 import os
 import random
 import time
-
-import pytest
 
 from checks import everything_is_stored_once, replay_agrees, sequences_have_no_gap
 from system import NAMES, SLOW, Load
@@ -16,15 +14,9 @@ PAUSE_S = float(os.environ.get("MILEPOST_KILL_PAUSE", "1.5"))
 SEED = int(os.environ.get("MILEPOST_SEED", "1"))
 
 
-@pytest.fixture
-def model(request):
-    is_real = os.environ.get("MILEPOST_KILL_MODEL") == "real"
-    return request.getfixturevalue("real_model" if is_real else "tiny")
-
-
-def test_kill_storm(make_system, model):
+def test_kill_storm(make_system, any_model):
     rng = random.Random(SEED)
-    system = make_system(model)
+    system = make_system(any_model)
     system.start()
     killed = {name: 0 for name in NAMES}
     with Load(system, clients=8, seed=SEED) as load:

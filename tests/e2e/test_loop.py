@@ -1,13 +1,15 @@
-"""The loop with everything up, and with the verifier or the controller away for a while."""
+"""The loop with everything up, and with the verifier or the controller away for MILEPOST_AWAY
+seconds (4). MILEPOST_E2E_MODEL=real uses the real model instead of the tiny one."""
 
 import json
+import os
 import statistics
 import time
 
 from checks import everything_is_stored_once, replay_agrees, sequences_have_no_gap
 from system import Load, until
 
-AWAY_S = 4
+AWAY_S = float(os.environ.get("MILEPOST_AWAY", "4"))
 
 
 def run_load(system, seconds, **more):
@@ -43,35 +45,34 @@ def latency(load):
 
 
 def absent(system, name):
-    """Median latency with everything up, then with `name` killed; all is stored afterwards."""
-    before = run_load(system, 3, seed=1)
+    """Latency with everything up, then with `name` killed; all is stored afterwards."""
+    before = run_load(system, max(3, AWAY_S / 3), seed=1)
     everything_is_stored_once(system, before.answered)
     system.kill(name)
     during = run_load(system, AWAY_S, seed=2)
     assert during.broken == 0 and not during.refused, "serving depends on the loop"
-    assert len(during.answered) > 20
+    assert len(during.answered) > 5
     stored = system.count_outputs()
     assert stored <= len(before.answered), f"{stored} rows while the {name} is away"
     system.start(name)
     everything_is_stored_once(system, before.answered + during.answered)
     sequences_have_no_gap(system)
     replay_agrees(system)
-    ratio = latency(during) / latency(before)
     print(f"{name} away: median latency {latency(before) * 1e3:.1f} ms before, "
-          f"{latency(during) * 1e3:.1f} ms during, ratio {ratio:.2f}")
-    return ratio
+          f"{latency(during) * 1e3:.1f} ms during, ratio {latency(during) / latency(before):.2f}")
+    assert latency(during) < 1.5 * latency(before) + 0.01
 
 
-def test_verifier_away(make_system, tiny):
-    system = make_system(tiny)
+def test_verifier_away(make_system, any_model):
+    system = make_system(any_model)
     system.start()
-    assert absent(system, "verifier") < 1.5
+    absent(system, "verifier")
 
 
-def test_controller_away(make_system, tiny):
-    system = make_system(tiny)
+def test_controller_away(make_system, any_model):
+    system = make_system(any_model)
     system.start()
-    assert absent(system, "controller") < 1.5
+    absent(system, "controller")
 
 
 def test_engine_serves_before_the_others_exist(make_system, tiny):
