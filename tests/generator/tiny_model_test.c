@@ -222,7 +222,7 @@ static void test_model_of_environment(void **state)
         skip();
     }
     struct model *m = open_model(path, NULL);
-    struct totals t = check_model(m, 8, 16, 1);
+    struct totals t = check_model(m, 16, MAX_NEW, 1);
     print_message("%s: %u tokens in batches, %u preemptions\n", path, (unsigned)t.tokens,
                   (unsigned)t.preemptions);
     model_close(m);
