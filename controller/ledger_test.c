@@ -63,9 +63,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const SUFFIX[] = {"", "-wal", "-shm"};
+    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
     drop_ledger();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char file[128];
         snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
         unlink(file);
@@ -362,6 +362,18 @@ static void test_history_cannot_be_changed(void **state)
         assert_int_equal(db_exec(store_db(ledger->store), REFUSED[i], &e), ERR_CONFLICT);
 }
 
+static void test_one_writer(void **state)
+{
+    (void)state;
+    struct store *second;
+    assert_int_equal(store_open(&second, path, &e), ERR_CONFLICT);
+    assert_non_null(strstr(e.msg, "another controller"));
+    drop_ledger();
+    assert_ok(store_open(&second, path, &e), &e);
+    store_close(second);
+    open_ledger();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +385,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kills_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tampering_is_seen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_history_cannot_be_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

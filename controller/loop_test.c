@@ -73,12 +73,12 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const SUFFIX[] = {"", "-wal", "-shm"};
+    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
     close_loop();
     bus_close(bus);
     board_free(board);
     metrics_free(metrics);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char file[128];
         snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
         unlink(file);

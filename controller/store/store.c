@@ -6,12 +6,18 @@
 
 #include "schemas/migrations.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 enum { MAX_STATEMENTS = 128, MAX_MIGRATIONS = 64 };
 
 struct store {
     struct db *db;
+    int lock_fd; /* -1 for a reader */
     uint64_t next_ord;
     struct {
         const char *sql;
@@ -31,29 +37,60 @@ static int migrate(struct db *db, struct err *e)
     return db_migrate(db, m, SCHEMA_MIGRATIONS_COUNT, e);
 }
 
-static int store_new(struct store **out, struct db *db, struct err *e)
+/* One writer: a second controller on the same file would interleave its decisions. The lock is a
+ * file of its own, because closing a descriptor of the database drops SQLite's locks (POSIX). */
+static int take_lock(const char *path, int *out, struct err *e)
+{
+    char name[4096];
+    *out = -1;
+    if (snprintf(name, sizeof name, "%s.lock", path) >= (int)sizeof name)
+        return err_set(e, ERR_INVALID, "the database's path is too long");
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return err_set_sys(e, ERR_IO, errno,
+                           "cannot write %s; check that its folder exists and may be written",
+                           name);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return err_set(e, ERR_CONFLICT,
+                       "%s is in use by another controller: stop it, or give another path", path);
+    }
+    *out = fd;
+    return ERR_OK;
+}
+
+static int store_new(struct store **out, struct db *db, int lock_fd, struct err *e)
 {
     *out = calloc(1, sizeof **out);
     if (!*out) {
         db_close(db);
+        if (lock_fd >= 0)
+            close(lock_fd);
         return err_set(e, ERR_NOMEM, "no memory for the store");
     }
     (*out)->db = db;
+    (*out)->lock_fd = lock_fd;
     return ERR_OK;
 }
 
 int store_open(struct store **out, const char *path, struct err *e)
 {
-    struct db *db;
+    struct db *db = NULL;
+    int lock_fd;
     *out = NULL;
-    int rc = db_open(&db, path, DB_SYNC_FULL, e);
+    int rc = take_lock(path, &lock_fd, e);
+    if (rc != ERR_OK)
+        return rc;
+    rc = db_open(&db, path, DB_SYNC_FULL, e);
     if (rc == ERR_OK)
         rc = migrate(db, e);
     if (rc != ERR_OK) {
         db_close(db);
+        close(lock_fd);
         return rc;
     }
-    return store_new(out, db, e);
+    return store_new(out, db, lock_fd, e);
 }
 
 int store_open_readonly(struct store **out, const char *path, struct err *e)
@@ -61,7 +98,7 @@ int store_open_readonly(struct store **out, const char *path, struct err *e)
     struct db *db;
     *out = NULL;
     int rc = db_open_readonly(&db, path, e);
-    return rc == ERR_OK ? store_new(out, db, e) : rc;
+    return rc == ERR_OK ? store_new(out, db, -1, e) : rc;
 }
 
 void store_close(struct store *s)
@@ -69,6 +106,8 @@ void store_close(struct store *s)
     if (!s)
         return;
     db_close(s->db);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
     free(s);
 }
 

@@ -11,7 +11,8 @@
 
 struct store;
 
-/* Creates the file when absent and brings the tables up to date. */
+/* Creates the file when absent and brings the tables up to date. ERR_CONFLICT: another process has
+ * it open for writing. */
 MUST_USE int store_open(struct store **out, const char *path, struct err *e);
 MUST_USE int store_open_readonly(struct store **out, const char *path, struct err *e);
 void store_close(struct store *s);

@@ -166,5 +166,7 @@ int main(int argc, char **argv)
     buf_free(&b.frame);
     arena_free(&a);
     unlink(path);
+    snprintf(path + strlen(path), sizeof path - strlen(path), ".lock");
+    unlink(path);
     return 0;
 }
