@@ -126,6 +126,8 @@ static int on_heartbeat(struct control_server *cs, struct ledger *l,
                         const struct control_heartbeat *b, struct err *e)
 {
     struct engine_peer *p = seen(cs, b->engine);
+    if (p->beat.oldest_seq != b->oldest_seq || b->outbox_rows == 0 || p->oldest_since.us == 0)
+        p->oldest_since = p->seen;
     p->beat = *b;
     p->beat.engine = (struct str){0};
     int rc = outgrow(l, b->desired_version, e);
@@ -157,6 +159,19 @@ static int on_message(struct control_server *cs, struct ledger *l, struct err *e
         log_event(LOG_WARN, "control.refused", "why=\"an engine does not send this type\"");
         return ERR_OK;
     }
+}
+
+double control_server_oldest_seconds(const struct control_server *cs)
+{
+    struct mono now = clock_mono(&cs->clock);
+    double longest = 0.0;
+    for (uint32_t i = 0; i < cs->n_peer; i++) {
+        const struct engine_peer *p = &cs->peer[i];
+        double s = (double)mono_since_us(p->oldest_since, now) * 1e-6;
+        if (p->beat.outbox_rows && s > longest)
+            longest = s;
+    }
+    return longest;
 }
 
 int control_server_receive(struct control_server *cs, struct ledger *l, struct err *e)

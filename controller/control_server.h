@@ -17,6 +17,7 @@ struct engine_peer {
     char model[CODEC_MAX_NAME + 1], weights[CODEC_MAX_NAME + 1], version[64];
     struct control_heartbeat beat; /* engine is not set: see above */
     struct mono seen, pushed;
+    struct mono oldest_since; /* oldest_seq is what it is since then */
     uint64_t pushed_version;
 };
 
@@ -33,6 +34,9 @@ struct control_server {
 /* Takes over the socket (ROUTER). */
 void control_server_init(struct control_server *cs, struct bus_socket *socket, struct clock clock);
 void control_server_fini(struct control_server *cs);
+
+/* Longest time that the oldest uncommitted output of an engine has not moved; 0 = nothing waits. */
+double control_server_oldest_seconds(const struct control_server *cs);
 
 /* Reads everything that waits. May open a batch in the ledger (holes, new engines). */
 MUST_USE int control_server_receive(struct control_server *cs, struct ledger *l, struct err *e);

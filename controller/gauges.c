@@ -24,6 +24,7 @@ enum gauge {
     G_DESIRED,
     G_APPLIED,
     G_OUTBOX,
+    G_OLDEST,
     G_COMMIT,
     G_COMMIT_ROWS,
     G_COMMIT_FAILED,
@@ -137,6 +138,12 @@ static const struct metric_desc DESC[G_COUNT] = {
                    0},
     [G_OUTBOX] = {"milepost_queue_depth",
                   "Outputs not yet committed, all outboxes.",
+                  METRIC_GAUGE,
+                  {NULL},
+                  NULL,
+                  0},
+    [G_OLDEST] = {"milepost_oldest_unscored_seconds",
+                  "How long the oldest uncommitted output has waited.",
                   METRIC_GAUGE,
                   {NULL},
                   NULL,
@@ -302,4 +309,5 @@ void gauges_refresh(struct gauges *g, const struct ledger *l, const struct contr
         metric_set(child(g, G_APPLIED, str_from(p->engine), NONE), (double)p->beat.desired_version);
     }
     metric_set(child(g, G_OUTBOX, NONE, NONE), outbox);
+    metric_set(child(g, G_OLDEST, NONE, NONE), control_server_oldest_seconds(cs));
 }
