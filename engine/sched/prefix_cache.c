@@ -21,7 +21,7 @@ struct entry {
 struct prefix_cache {
     struct kv_pool *pool;
     uint64_t salt;
-    uint32_t n_entries, n_buckets, first_free, oldest, youngest;
+    uint32_t n_entries, n_used, n_buckets, first_free, oldest, youngest;
     struct entry *entries;
     uint32_t *buckets;
 };
@@ -130,6 +130,7 @@ uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t
     if (parent != PREFIX_ROOT)
         c->entries[parent].n_children++;
     list_append(c, i);
+    c->n_used++;
     kv_pool_share(c->pool, block);
     return i;
 }
@@ -150,6 +151,7 @@ static void remove_entry(struct prefix_cache *c, uint32_t i)
     if (e->parent != PREFIX_ROOT)
         c->entries[e->parent].n_children--;
     list_remove(c, i);
+    c->n_used--;
     kv_pool_release(c->pool, e->block);
     e->next_in_bucket = c->first_free;
     c->first_free = i;
@@ -164,6 +166,11 @@ bool prefix_cache_evict(struct prefix_cache *c)
         }
     }
     return false;
+}
+
+uint32_t prefix_cache_count(const struct prefix_cache *c)
+{
+    return c->n_used;
 }
 
 uint32_t prefix_cache_evictable(const struct prefix_cache *c)

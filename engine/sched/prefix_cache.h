@@ -27,6 +27,7 @@ uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t
                           uint32_t block);
 /* Frees one block that nobody but the cache holds. False when there is none. */
 bool prefix_cache_evict(struct prefix_cache *c);
+uint32_t prefix_cache_count(const struct prefix_cache *c); /* blocks it holds, each once */
 /* How many blocks only the cache holds: what eviction could free. O(entries). */
 uint32_t prefix_cache_evictable(const struct prefix_cache *c);
 void prefix_cache_clear(struct prefix_cache *c); /* everything that can be evicted */

@@ -427,6 +427,11 @@ uint32_t sched_blocks_in_use(const struct scheduler *s)
     return s->cache ? held - prefix_cache_evictable(s->cache) : held;
 }
 
+uint32_t sched_blocks_cached(const struct scheduler *s)
+{
+    return s->cache ? prefix_cache_count(s->cache) : 0;
+}
+
 void sched_flush_cache(struct scheduler *s)
 {
     if (s->cache)

@@ -53,6 +53,7 @@ const struct kv_pool *sched_pool(const struct scheduler *s);
 /* Blocks some sequence holds: what only the prefix cache holds can be had back and is not counted.
  * O(blocks). */
 uint32_t sched_blocks_in_use(const struct scheduler *s);
+uint32_t sched_blocks_cached(const struct scheduler *s); /* in the prefix cache, held or not */
 void sched_flush_cache(struct scheduler *s);
 
 #endif

@@ -80,17 +80,46 @@ static void check_output(const struct sequence *q)
     }
 }
 
+/* Every block's references are the sequences that list it and at most one of the cache; none is in
+ * a table twice; what is still being written belongs to one sequence alone. */
+static void check_ownership(const struct scheduler *s)
+{
+    const struct kv_pool *pool = sched_pool(s);
+    uint32_t listed[MAX_BLOCKS] = {0}, by_cache = 0;
+    for (uint32_t i = 0; i < sched_n_running(s); i++) {
+        const struct sequence *q = sched_running_at(s, i);
+        uint64_t seen = 0;
+        for (uint32_t b = 0; b < q->n_blocks; b++) {
+            assert_false(seen >> q->blocks[b] & 1);
+            seen |= (uint64_t)1 << q->blocks[b];
+            listed[q->blocks[b]]++;
+            if (b >= q->n_computed / KV_BLOCK_TOKENS)
+                assert_int_equal(kv_pool_references(pool, q->blocks[b]), 1);
+        }
+    }
+    for (const struct sequence *q = sched_first_waiting(s); q; q = q->next)
+        assert_int_equal(q->n_blocks, 0);
+    for (uint32_t b = 0; b < kv_pool_total(pool); b++) {
+        uint32_t references = kv_pool_references(pool, b);
+        assert_true(references == listed[b] || references == listed[b] + 1);
+        by_cache += references - listed[b];
+    }
+    assert_int_equal(by_cache, sched_blocks_cached(s));
+}
+
 static uint32_t step(struct scheduler *s, struct memory *m, struct rng *r)
 {
     struct sched_plan plan;
     sched_plan(s, (struct mono){2}, &plan);
     assert_true(kv_pool_is_consistent(sched_pool(s)));
+    check_ownership(s);
     if (plan.batch.n_tok == 0)
         return 0;
     for (uint32_t i = 0; i < sched_n_running(s); i++)
         check_history(m, sched_running_at(s, i));
     pretend_forward(m, &plan.batch);
     sched_computed(s);
+    check_ownership(s);
     for (uint32_t i = 0; i < plan.batch.n_row; i++) {
         struct sequence *q = plan.row_seq[i];
         seq_append(q, next_token(q));
