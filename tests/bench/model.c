@@ -1,6 +1,7 @@
 /* bench_model MODEL.gguf [BACKEND] [THREADS] - tokens per second of the model alone: decode at
  * several batch sizes and context lengths, prefill of several lengths. Prints median and spread of
- * ROUNDS rounds. Not a test: numbers of a shared machine say nothing about correctness. */
+ * ROUNDS rounds, by the wall clock and by processor time of all threads. Not a test: numbers of a
+ * shared machine say nothing about correctness. */
 #include "common/clock.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ROUNDS = 5, MAX_SEQ = 32, SEQ_BLOCKS = 40, MAX_TOK = 512 };
 
@@ -36,11 +38,26 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print(const char *what, uint32_t n, uint32_t context, double rate[ROUNDS])
+/* Of all threads: what other processes take from the cores does not count. */
+static double cpu_seconds(void)
 {
-    qsort(rate, ROUNDS, sizeof *rate, by_size);
-    printf("%-8s %4u tokens, context %4u: %8.1f tok/s (%.1f to %.1f)\n", what, n, context,
-           rate[ROUNDS / 2], rate[0], rate[ROUNDS - 1]);
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+struct rates {
+    double wall[ROUNDS], cpu[ROUNDS];
+};
+
+static void print(const char *what, uint32_t n, uint32_t context, struct rates *r)
+{
+    qsort(r->wall, ROUNDS, sizeof *r->wall, by_size);
+    qsort(r->cpu, ROUNDS, sizeof *r->cpu, by_size);
+    printf("%-8s %4u tokens, context %4u: %8.1f tok/s (%.1f to %.1f), %8.1f per core second "
+           "(%.1f to %.1f)\n",
+           what, n, context, r->wall[ROUNDS / 2], r->wall[0], r->wall[ROUNDS - 1],
+           r->cpu[ROUNDS / 2], r->cpu[0], r->cpu[ROUNDS - 1]);
     fflush(stdout);
 }
 
@@ -51,10 +68,11 @@ static double seconds_since(struct mono from)
 
 static void decode(struct bench *b, uint32_t n_seq, uint32_t context)
 {
-    double rate[ROUNDS];
+    struct rates rates;
     uint32_t steps = n_seq > 8 ? 16 : 48;
     for (int r = 0; r < ROUNDS; r++) {
         struct mono from = clock_mono(&CLOCK_REAL);
+        double cpu = cpu_seconds();
         for (uint32_t s = 0; s < steps; s++) {
             for (uint32_t i = 0; i < n_seq; i++) {
                 b->token[i] = (int32_t)(3 + (s * 31 + i * 7) % 200);
@@ -64,14 +82,15 @@ static void decode(struct bench *b, uint32_t n_seq, uint32_t context)
             }
             run(b, n_seq, n_seq);
         }
-        rate[r] = steps * n_seq / seconds_since(from);
+        rates.wall[r] = steps * n_seq / seconds_since(from);
+        rates.cpu[r] = steps * n_seq / (cpu_seconds() - cpu);
     }
-    print("decode", n_seq, context, rate);
+    print("decode", n_seq, context, &rates);
 }
 
 static void prefill(struct bench *b, uint32_t n)
 {
-    double rate[ROUNDS];
+    struct rates rates;
     for (int r = 0; r < ROUNDS; r++) {
         for (uint32_t i = 0; i < n; i++) {
             b->token[i] = (int32_t)(3 + i * 7919 % 200);
@@ -80,10 +99,12 @@ static void prefill(struct bench *b, uint32_t n)
         }
         b->row[0] = n - 1;
         struct mono from = clock_mono(&CLOCK_REAL);
+        double cpu = cpu_seconds();
         run(b, n, 1);
-        rate[r] = n / seconds_since(from);
+        rates.wall[r] = n / seconds_since(from);
+        rates.cpu[r] = n / (cpu_seconds() - cpu);
     }
-    print("prefill", n, 0, rate);
+    print("prefill", n, 0, &rates);
 }
 
 int main(int argc, char **argv)
