@@ -33,6 +33,12 @@ struct bus_options {
 
 MUST_USE int bus_open(struct bus **out, struct err *e);        /* ZeroMQ */
 MUST_USE int bus_open_memory(struct bus **out, struct err *e); /* addresses are names */
+struct bus_faults { /* chances per message, of a memory bus */
+    uint64_t seed;
+    double loss, duplicate, reorder;
+};
+/* From now on. A bus of another kind is left alone. */
+void bus_memory_set_faults(struct bus *b, const struct bus_faults *f);
 /* After all its sockets are closed. */
 void bus_close(struct bus *b);
 

@@ -4,6 +4,7 @@
  * kinds fit. Each socket owns a bounded inbox; an eventfd is readable while it holds something.
  * Invariant: all lists are guarded by the bus's lock; messages move, they are never shared. */
 #include "common/bus_backend.h"
+#include "common/rng.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -42,6 +43,8 @@ struct memory_bus {
     pthread_mutex_t lock;
     struct memory_socket *first;
     uint64_t turn, n_identity;
+    struct bus_faults faults;
+    struct rng rng; /* of the faults */
 };
 
 static bool kinds_fit(enum bus_kind a, enum bus_kind b)
@@ -85,30 +88,65 @@ static void signal_locked(struct memory_socket *s)
         return; /* the counter cannot overflow: one signal while letters wait */
 }
 
+static struct letter *new_letter(const struct memory_socket *from, struct str message)
+{
+    struct letter *m = malloc(sizeof *m + message.n);
+    if (!m)
+        return NULL;
+    *m = (struct letter){.n = message.n};
+    memcpy(m->sender, from->identity, sizeof m->sender);
+    if (message.n)
+        memcpy(m->bytes, message.p, message.n);
+    return m;
+}
+
+/* Takes m. At the end of the inbox, or before the last letter. */
+static void deliver_locked(struct memory_socket *to, struct letter *m, bool before_last)
+{
+    struct letter **at = to->last;
+    if (before_last && to->first) {
+        at = &to->first;
+        while ((*at)->next)
+            at = &(*at)->next;
+    }
+    m->next = *at;
+    *at = m;
+    if (!m->next)
+        to->last = &m->next;
+    to->n_letter++;
+    signal_locked(to);
+}
+
+static bool happens(struct memory_bus *b, double chance)
+{
+    return chance > 0.0 && rng_uniform(&b->rng) < chance;
+}
+
 static int memory_send(struct bus_socket *base, struct str peer, struct str message, struct err *e)
 {
     struct memory_socket *s = (struct memory_socket *)base;
-    struct letter *m = malloc(sizeof *m + message.n);
+    struct memory_bus *b = s->bus;
+    struct letter *m = new_letter(s, message), *twin = NULL;
     if (!m)
         return err_set(e, ERR_NOMEM, "bus %s: no memory for a message", base->address);
-    *m = (struct letter){.n = message.n};
-    memcpy(m->sender, s->identity, sizeof m->sender);
-    if (message.n)
-        memcpy(m->bytes, message.p, message.n);
-    bool is_known;
-    pthread_mutex_lock(&s->bus->lock);
+    bool is_known, is_lost = false;
+    pthread_mutex_lock(&b->lock);
     struct memory_socket *to = choose_locked(s, peer, &is_known);
     if (to) {
-        *to->last = m;
-        to->last = &m->next;
-        to->n_letter++;
-        to->turn = ++s->bus->turn;
-        signal_locked(to);
+        to->turn = ++b->turn;
+        is_lost = happens(b, b->faults.loss);
+        if (!is_lost && happens(b, b->faults.duplicate))
+            twin = new_letter(s, message);
+        if (twin)
+            deliver_locked(to, twin, false);
+        if (!is_lost)
+            deliver_locked(to, m, happens(b, b->faults.reorder));
     }
-    pthread_mutex_unlock(&s->bus->lock);
+    pthread_mutex_unlock(&b->lock);
+    if (!to || is_lost)
+        free(m);
     if (to)
         return ERR_OK;
-    free(m);
     if (base->kind == BUS_ROUTER && !is_known)
         return err_set(e, ERR_NOT_FOUND, "bus %s: peer is not connected", base->address);
     return err_set(e, ERR_BUSY, "bus %s: peer absent or its queue is full", base->address);
@@ -267,6 +305,17 @@ static const struct bus_backend BACKEND = {
     .fd = memory_fd,
     .poll = memory_poll,
 };
+
+void bus_memory_set_faults(struct bus *base, const struct bus_faults *f)
+{
+    struct memory_bus *b = (struct memory_bus *)base;
+    if (base->backend != &BACKEND)
+        return;
+    pthread_mutex_lock(&b->lock);
+    b->faults = *f;
+    rng_seed(&b->rng, f->seed);
+    pthread_mutex_unlock(&b->lock);
+}
 
 int bus_open_memory(struct bus **out, struct err *e)
 {

@@ -225,6 +225,41 @@ static void test_curve_keeps_strangers_out(void **state)
     bus_close(b);
 }
 
+static void test_faults_are_seeded(void **state)
+{
+    (void)state;
+    enum { SENT = 2000 };
+    uint32_t order[2][2 * SENT], n[2] = {0};
+    for (int run = 0; run < 2; run++) {
+        struct bus_faults faults = {.seed = 7, .loss = 0.1, .duplicate = 0.05, .reorder = 0.2};
+        struct bus *b;
+        struct buf m;
+        buf_init(&m, KiB);
+        assert_ok(bus_open_memory(&b, &e), &e);
+        bus_memory_set_faults(b, &faults);
+        struct bus_socket *pull = open_socket(b, BUS_PULL, "ipc:///f", true, NULL, 2 * SENT);
+        struct bus_socket *push = open_socket(b, BUS_PUSH, "ipc:///f", false, NULL, 0);
+        for (uint32_t i = 0; i < SENT; i++)
+            assert_ok(bus_send(push, (struct str){0}, (struct str){(char *)&i, sizeof i}, &e), &e);
+        while (bus_receive(pull, 0, NULL, &m, &e) == ERR_OK)
+            memcpy(&order[run][n[run]++], m.p, sizeof order[run][0]);
+        buf_free(&m);
+        bus_socket_close(push);
+        bus_socket_close(pull);
+        bus_close(b);
+    }
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(order[0], order[1], n[0] * sizeof order[0][0]);
+    uint32_t n_back = 0, n_twice = 0;
+    for (uint32_t i = 1; i < n[0]; i++) {
+        n_back += order[0][i] < order[0][i - 1];
+        n_twice += order[0][i] == order[0][i - 1];
+    }
+    assert_in_range(n[0], SENT * 85 / 100, SENT * 105 / 100);
+    assert_in_range(n_back, SENT / 20, SENT / 2);
+    assert_in_range(n_twice, SENT / 50, SENT / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +276,7 @@ int main(void)
         cmocka_unit_test_prestate(test_foreign_addresses_need_curve, &REAL),
         cmocka_unit_test_prestate(test_foreign_addresses_need_curve, &MEMORY),
         cmocka_unit_test(test_curve_keeps_strangers_out),
+        cmocka_unit_test(test_faults_are_seeded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
