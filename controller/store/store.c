@@ -105,6 +105,9 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
+    /* Readers may still be open, so SQLite would leave the log beside the database. */
+    if (s->lock_fd >= 0)
+        (void)!db_exec(s->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL);
     db_close(s->db);
     if (s->lock_fd >= 0)
         close(s->lock_fd);
