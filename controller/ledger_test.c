@@ -362,6 +362,43 @@ static void test_history_cannot_be_changed(void **state)
         assert_int_equal(db_exec(store_db(ledger->store), REFUSED[i], &e), ERR_CONFLICT);
 }
 
+static void reconfigure(const char *routes)
+{
+    drop_ledger();
+    assert_ok(milepost_config_load(NULL, &routes, 1, &config_arena, &config, &e), &e);
+    open_ledger();
+}
+
+/* A changed file: new parameters never replace what the loop has found; changed settings keep the
+ * trial; another law ends it and starts from the champion; a new route gets its own revision. */
+static void test_changed_configuration(void **state)
+{
+    (void)state;
+    uint64_t bad = push_bad();
+    drive(3, 1, 60, bad, false);
+    reconfigure("routes=[{name: default, params: {temperature: 0.9, max_new_tokens: 64}, "
+                "policy: {alpha: 0.01, ramp: [\"0.5\"], min_minutes: 0, pair_deadline_ms: 500}}, "
+                "{name: other, policy: {kind: hold}}]");
+    struct policy_view v;
+    policy_view(ledger->route[0].course.policy, &v);
+    assert_int_equal(v.champion, 1);
+    assert_int_equal(v.challenger, bad);
+    assert_int_equal(number("SELECT count(*) FROM events WHERE kind='settings'"), 3);
+    assert_replay(true);
+    drive(3, 61, 60, bad, false);
+    assert_replay(true);
+    reconfigure("routes=[{name: default, policy: {kind: hold}}, {name: third}]");
+    policy_view(ledger->route[0].course.policy, &v);
+    assert_int_equal(v.champion, 1);
+    assert_int_equal(v.challenger, 0);
+    assert_int_equal(number("SELECT count(*) FROM experiments WHERE outcome='expire'"), 1);
+    assert_int_equal(number("SELECT champion FROM policy_state WHERE route='third'"), bad + 1);
+    uint64_t version = ledger->desired_version;
+    drive(4, 121, 40, bad, true);
+    assert_int_equal(ledger->desired_version, version);
+    assert_replay(true);
+}
+
 static void test_one_writer(void **state)
 {
     (void)state;
@@ -385,6 +422,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kills_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tampering_is_seen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_history_cannot_be_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_changed_configuration, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
