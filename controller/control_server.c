@@ -100,10 +100,18 @@ static int outgrow(struct ledger *l, uint64_t applied, struct err *e)
     return ledger_begin(l, e);
 }
 
-static int on_hello(struct control_server *cs, struct ledger *l, const struct control_hello *h,
-                    struct err *e)
+/* Engines say hello again now and then: only news is written and logged. */
+static bool is_news(const struct engine_peer *p, const struct control_hello *h)
 {
-    struct engine_peer *p = seen(cs, h->engine);
+    return p->beat.epoch != h->epoch || p->beat.desired_version > h->desired_version ||
+           !str_eq_c(h->model, p->model) || !str_eq_c(h->weights, p->weights) ||
+           !str_eq_c(h->version, p->version);
+}
+
+static int on_news(struct ledger *l, struct engine_peer *p, const struct control_hello *h,
+                   struct err *e)
+{
+    struct tracker_source *s = tracker_find(l->tracker, h->engine, h->epoch, true);
     copy_text(p->model, sizeof p->model, h->model);
     copy_text(p->weights, sizeof p->weights, h->weights);
     copy_text(p->version, sizeof p->version, h->version);
@@ -112,14 +120,23 @@ static int on_hello(struct control_server *cs, struct ledger *l, const struct co
                                          .oldest_seq = h->oldest_seq,
                                          .desired_version = h->desired_version};
     p->pushed_version = 0;
+    if (s)
+        s->announced = 0;
     log_event(LOG_INFO, "engine.hello", "engine=%s epoch=%llu next_seq=%llu applied=%llu",
               p->engine, (unsigned long long)h->epoch, (unsigned long long)h->next_seq,
               (unsigned long long)h->desired_version);
-    struct tracker_source *s = tracker_find(l->tracker, h->engine, h->epoch, true);
-    if (s)
-        s->announced = 0;
+    return put_engine(l, p, e);
+}
+
+static int on_hello(struct control_server *cs, struct ledger *l, const struct control_hello *h,
+                    struct err *e)
+{
+    struct engine_peer *p = seen(cs, h->engine);
     int rc = outgrow(l, h->desired_version, e);
-    return rc == ERR_OK ? put_engine(l, p, e) : rc;
+    if (rc == ERR_OK && is_news(p, h))
+        return on_news(l, p, h, e);
+    p->beat.desired_version = h->desired_version;
+    return rc;
 }
 
 static int on_heartbeat(struct control_server *cs, struct ledger *l,
