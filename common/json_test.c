@@ -43,6 +43,17 @@ static void test_parse_refuses(void **state)
     }
 }
 
+static void test_raw_nul_is_refused(void **state)
+{
+    (void)state;
+    static const struct str rows[] = {{"[0.3\0]", 6}, {"{\"a\":1\0}", 8}, {"1\0", 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *v = NULL;
+        assert_int_equal(json_parse(rows[i], JSON_ANY_VALUE, &v, NULL), ERR_INVALID);
+        assert_null(v);
+    }
+}
+
 static void test_parse_depth_is_bounded(void **state)
 {
     (void)state;
@@ -216,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse_refuses),
+        cmocka_unit_test(test_raw_nul_is_refused),
         cmocka_unit_test(test_parse_depth_is_bounded),
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_integers),
