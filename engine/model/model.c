@@ -58,7 +58,8 @@ int model_open(struct model **out, const struct gguf *file, const struct model_o
     TRY(check_options(options, e));
     TRY(read_identity(m, file, e));
     TRY(kern_find(options->backend, &m->ops, e));
-    const struct kern_options kern = {options->n_threads, options->max_batch_tokens, NULL};
+    const struct kern_options kern = {options->n_threads, options->max_batch_tokens,
+                                      options->instruction_set};
     TRY(m->ops->open(&m->device, &kern, e));
     TRY(m->arch->load(m, file, e));
     m->info.weight_bytes = m->ops->weight_bytes(m->device);

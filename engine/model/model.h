@@ -33,11 +33,12 @@ struct model_info {
 };
 
 struct model_options {
-    const char *backend;       /* "cpu" (default when NULL) or "ref" */
-    uint32_t n_threads;        /* 0 = usable cores (affinity mask and cgroup quota) */
-    uint32_t n_kv_blocks;      /* size of the KV pool */
-    uint32_t max_batch_tokens; /* largest n_tok of a batch */
-    uint32_t max_batch_rows;   /* largest number of rows with logits in a batch */
+    const char *backend;         /* "cpu" (default when NULL) or "ref" */
+    uint32_t n_threads;          /* 0 = usable cores (affinity mask and cgroup quota) */
+    uint32_t n_kv_blocks;        /* size of the KV pool */
+    uint32_t max_batch_tokens;   /* largest n_tok of a batch */
+    uint32_t max_batch_rows;     /* largest number of rows with logits in a batch */
+    const char *instruction_set; /* of backend cpu; NULL: the best of this machine */
 };
 
 /* One step's work. Tokens of one sequence are consecutive and in order of position. */
