@@ -6,6 +6,7 @@
 
 #include "common/config_value.h"
 #include "common/io.h"
+#include "common/json.h"
 #include "common/nearest.h"
 
 #include <stdio.h>
@@ -270,6 +271,40 @@ static int apply_value(const struct loader *l, const struct cfg_option *o, struc
     return read_option(l, o, n, path, value);
 }
 
+/* One free-form key put over the JSON text that holds them. The value is read as YAML. */
+static int set_extra(const struct loader *l, const struct cfg_table *t, struct str key,
+                     struct str text, void *value)
+{
+    struct str *kept = (struct str *)((char *)value + t->extra_offset);
+    struct cfg_node *n = NULL;
+    json_t *doc = NULL, *item = NULL;
+    struct buf b;
+    buf_init(&b, MAX_FILE_BYTES);
+    int rc = cfg_parse_yaml(text, l->source, l->arena, &n, l->e);
+    const char *name = arena_str(l->arena, key).p;
+    if (rc == ERR_OK && !n)
+        rc = err_set(l->e, ERR_INVALID, "%s: a value is missing", l->source);
+    if (rc == ERR_OK)
+        rc = cfg_node_to_json(n, &b, l->e);
+    if (rc == ERR_OK)
+        rc = json_parse(buf_str(&b), JSON_ANY_VALUE, &item, l->e);
+    if (rc == ERR_OK)
+        rc = json_parse(*kept, 0, &doc, l->e);
+    if (rc == ERR_OK && (!name || json_object_set(doc, name, item) != 0))
+        rc = no_memory(l);
+    buf_reset(&b);
+    if (rc == ERR_OK)
+        rc = json_write_canonical(doc, &b, l->e);
+    if (rc == ERR_OK)
+        *kept = arena_str(l->arena, buf_str(&b));
+    if (rc == ERR_OK && !kept->p)
+        rc = no_memory(l);
+    json_decref(item);
+    json_decref(doc);
+    buf_free(&b);
+    return rc;
+}
+
 static int apply_override(const struct loader *l, const struct cfg_table *t, struct str path,
                           struct str text, void *value)
 {
@@ -280,9 +315,11 @@ static int apply_override(const struct loader *l, const struct cfg_table *t, str
         if (!split_index(part, &key, &index))
             return cfg_refuse(&at, l->e, "must look like engine.port or routes[0].name");
         const struct cfg_option *o = find_option(t, key);
+        bool is_last = rest.p == NULL;
+        if (!o && t->extra_offset && is_last && index < 0)
+            return set_extra(l, t, key, text, value);
         if (!o)
             return unknown_key(l, t, arena_str(l->arena, key), 0, "");
-        bool is_last = rest.p == NULL;
         if (o->type == CFG_LIST && index >= 0) {
             const struct cfg_list *list = field_of(o, value);
             if (index >= list->n)

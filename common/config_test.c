@@ -263,7 +263,12 @@ static void test_overrides(void **state)
     assert_str(f->value.server.host, "a=b: c");
     assert_ok(load(f, "", "free={top_k: 5}"), &f->e);
     assert_str(f->value.free_form, "{\"top_k\":5}");
+    assert_ok(load(f, "free: {top_k: 5, a: b}\n", "free.top_k=[7, x]"), &f->e);
+    assert_str(f->value.free_form, "{\"a\":\"b\",\"top_k\":[7,\"x\"]}");
+    assert_ok(load(f, "checks: [{id: a, min: 1}]\n", "checks[0].min=2.5"), &f->e);
+    assert_str(((const struct check *)f->value.checks.item)->params, "{\"min\":2.5}");
     static const char *const bad[][2] = {
+        {"free.top_k=", "a value is missing"},   {"free.top_k=[", "not valid YAML"},
         {"server.prot=1", "did you mean port?"}, {"server.port=x", "--set server.port=x"},
         {"checks[4].weight=1", "no item 4"},     {"alpha[0]=1", "only a list"},
         {"alpha.x=1", "no keys below"},          {"nonsense", "key=value"},
