@@ -163,8 +163,8 @@ static void write_block(enum panel_layout layout, uint8_t *unit, uint32_t lane,
     put_half(unit + 32 + 2 * lane, b->m);
     uint8_t *out = unit + 64 + 4 * lane;
     for (int i = 0; i < (layout == PANEL_4 ? 16 : QUANT); i++) {
-        uint8_t byte = layout == PANEL_4 ? (uint8_t)(b->q[i] | b->q[i + 16] << 4) : b->q[i];
-        out[i / 4 * 64 + i % 4] = byte;
+        int byte = layout == PANEL_4 ? b->q[i] | b->q[i + 16] << 4 : b->q[i];
+        out[i / 4 * 64 + i % 4] = (uint8_t)byte;
     }
 }
 
