@@ -28,6 +28,7 @@ struct api_config {
     struct str api_key;        /* empty = none is asked */
     uint32_t max_context;      /* prompt and answer together, tokens */
     uint64_t request_timeout_us;
+    uint32_t keep_alive_ms; /* silence after which a stream gets a comment; 0 = 10 s */
 };
 
 /* Adds its routes to the server. */

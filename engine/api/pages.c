@@ -4,7 +4,11 @@
 
 #include <stdlib.h>
 
-enum { KEEP_ALIVE_MS = 10000, FEEDBACK_ARENA = 1024 * 1024, METRICS_BYTES = 4 * 1024 * 1024 };
+enum {
+    DEFAULT_KEEP_ALIVE_MS = 10000,
+    FEEDBACK_ARENA = 1024 * 1024,
+    METRICS_BYTES = 4 * 1024 * 1024
+};
 
 static void put_model(const struct api *a, struct buf *b, struct str route)
 {
@@ -157,8 +161,9 @@ static void on_keep_alive(void *ctx)
 {
     struct api *a = ctx;
     struct mono now = clock_mono(a->config.clock);
+    uint64_t silence_us = (uint64_t)a->config.keep_alive_ms * 1000;
     for (struct job *j = a->jobs; j; j = j->next) {
-        if (!j->is_streaming || mono_since_us(j->last_sent, now) < KEEP_ALIVE_MS * 1000u)
+        if (!j->is_streaming || mono_since_us(j->last_sent, now) < silence_us)
             continue;
         buf_put_c(&j->chunk, ": waiting\n\n");
         (void)job_send(j);
@@ -188,13 +193,15 @@ int api_open(struct api **out, const struct api_config *c, struct err *e)
         return err_set(e, ERR_NOMEM, "api");
     a->config = *c;
     a->is_admitting = true;
+    if (c->keep_alive_ms == 0)
+        a->config.keep_alive_ms = DEFAULT_KEEP_ALIVE_MS;
     if (c->outbox)
         outbox_get_state(c->outbox, &state);
     a->next_admission = state.next_admission;
     api_metrics_init(&a->metrics, c->metrics);
     for (size_t i = 0; i < sizeof PAGES / sizeof *PAGES; i++)
         TRY(http_server_route(c->server, PAGES[i].method, PAGES[i].path, PAGES[i].fn, a, e));
-    TRY(http_server_every(c->server, KEEP_ALIVE_MS, on_keep_alive, a, e));
+    TRY(http_server_every(c->server, a->config.keep_alive_ms / 2 + 1, on_keep_alive, a, e));
     return ERR_OK;
 out:
     api_close(a);
