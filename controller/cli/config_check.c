@@ -50,6 +50,7 @@ static int check(struct cli *c, struct err *e)
     else
         printf("%s is fine: %u routes, state in " STR_FMT "\n", c->config_path, c->config.routes.n,
                STR_ARG(c->config.state_dir));
+    json_decref(answer);
     return ERR_OK;
 }
 
