@@ -61,10 +61,10 @@ export MILEPOST_TEST_PYTHON MILEPOST_TEST_MODEL
 # intercept_memmem: the interceptor reads the whole text at each call, which makes searches quadratic.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:intercept_memmem=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1:suppressions=$ROOT/tests/tsan.supp}
 for suite in ${MILEPOST_SUITES:-release asan tsan}; do
     case $suite in
-    tsan) run_suite tsan -R 'engine' ;;
+    tsan) run_suite tsan -R 'engine|e2e.api' ;;
     *) run_suite "$suite" ;;
     esac
 done
