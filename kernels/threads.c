@@ -1,8 +1,11 @@
-/* Compute threads: pinned, joined by a generation counter and a count of those still at work.
+/* Compute threads: pinned, fed by a ticket.
  *
- * Two words are waited on: `generation` by the helpers, `pending` by the leader; and `body_turn` by
- * the leader (for the next body) and the caller (for its end). Whoever changes a word looks at its
- * sleepers, with sequentially consistent order between the two, and wakes them. */
+ * The ticket holds job number, shares and next share in one word, so that taking a share is one
+ * compare-and-swap that fails when the job is over; only a thread that took one reads the job, and
+ * the leader starts the next only when every share is done. Words that are waited on: `generation`
+ * by the helpers, `done` by the leader, `body_turn` by the leader (for the next body) and the
+ * caller (for its end). Whoever changes a word looks at its sleepers, with sequentially consistent
+ * order between the two, and wakes them. */
 #include "kernels/threads.h"
 
 #include <errno.h>
@@ -17,7 +20,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 256, SPIN_PAUSES = 600 }; /* about 20 us where a pause takes 35 ns */
+enum { MAX_THREADS = 256, SHARES_PER_THREAD = 4 };
+enum { SPIN_PAUSES = 600 }; /* about 20 us where a pause takes 35 ns */
+enum { COUNT_BITS = 20, COUNT_MASK = (1 << COUNT_BITS) - 1 };
 
 struct word { /* a cache line of its own */
     _Alignas(64) _Atomic uint32_t value;
@@ -32,7 +37,8 @@ struct member {
 };
 
 struct team {
-    struct word generation, pending, body_turn; /* body_turn: odd while a body runs */
+    struct word generation, done, body_turn; /* body_turn: odd while a body runs */
+    _Alignas(64) _Atomic uint64_t ticket;    /* job number, shares, next share: 24, 20, 20 bits */
     team_fn fn;
     void *fn_arg;
     void (*body)(void *arg);
@@ -79,15 +85,34 @@ static void wake(struct word *w)
         futex(&w->value, FUTEX_WAKE, INT_MAX);
 }
 
+/* Takes and does shares until none is left; gives how many. */
+static uint32_t work(struct team *t, uint32_t thread)
+{
+    uint32_t n_done = 0;
+    uint64_t ticket = atomic_load(&t->ticket);
+    for (;;) {
+        uint32_t n_shares = ticket >> COUNT_BITS & COUNT_MASK, share = ticket & COUNT_MASK;
+        if (share >= n_shares)
+            return n_done;
+        if (!atomic_compare_exchange_weak(&t->ticket, &ticket, ticket + 1))
+            continue;
+        t->fn(t->fn_arg, share, n_shares, thread);
+        n_done++;
+        if (thread != 0) {
+            atomic_fetch_add(&t->done.value, 1);
+            wake(&t->done);
+        }
+        ticket = atomic_load(&t->ticket);
+    }
+}
+
 static void help(struct team *t, uint32_t index)
 {
     for (uint32_t seen = 0;;) {
         seen = wait_change(&t->generation, seen, SPIN_PAUSES);
         if (atomic_load(&t->is_closing))
             return;
-        t->fn(t->fn_arg, index, t->n_threads);
-        atomic_fetch_sub(&t->pending.value, 1);
-        wake(&t->pending);
+        (void)work(t, index);
     }
 }
 
@@ -213,20 +238,29 @@ void team_run(struct team *t, void (*body)(void *arg), void *arg)
     (void)wait_change(&t->body_turn, running, 0);
 }
 
-void team_each(struct team *t, team_fn fn, void *arg)
+void team_each(struct team *t, uint32_t n_shares, team_fn fn, void *arg)
 {
-    if (t->n_threads == 1) {
-        fn(arg, 0, 1);
+    if (t->n_threads == 1 || n_shares <= 1) {
+        for (uint32_t i = 0; i < n_shares; i++)
+            fn(arg, i, n_shares, 0);
         return;
     }
     t->fn = fn;
     t->fn_arg = arg;
-    atomic_store(&t->pending.value, t->n_threads - 1);
-    atomic_fetch_add(&t->generation.value, 1);
+    atomic_store(&t->done.value, 0);
+    uint32_t job = atomic_load(&t->generation.value) + 1;
+    atomic_store(&t->ticket, (uint64_t)job << 2 * COUNT_BITS | (uint64_t)n_shares << COUNT_BITS);
+    atomic_store(&t->generation.value, job);
     wake(&t->generation);
-    fn(arg, 0, t->n_threads);
-    for (uint32_t left; (left = atomic_load(&t->pending.value)) != 0;)
-        (void)wait_change(&t->pending, left, SPIN_PAUSES);
+    uint32_t by_others = n_shares - work(t, 0);
+    for (uint32_t n; (n = atomic_load(&t->done.value)) != by_others;)
+        (void)wait_change(&t->done, n, SPIN_PAUSES);
+}
+
+uint32_t team_shares(const struct team *t, uint32_t count)
+{
+    uint32_t most = t->n_threads == 1 ? 1 : t->n_threads * SHARES_PER_THREAD;
+    return count < most ? count : most;
 }
 
 struct team_range team_share(uint32_t count, uint32_t i, uint32_t n)

@@ -1,7 +1,9 @@
 /* kernels/threads.h - a team of compute threads, each pinned to a core of its own.
  *
  * team_run hands a body to the team's first thread (the leader) and sleeps until it is done; inside
- * the body team_each runs a function on every thread and joins. A thread that waits spins for some
+ * the body team_each cuts work into shares that whichever thread is free takes. A thread that
+ * another process keeps off its core takes none and is not waited for: where cores are shared, a
+ * fixed split would wait a scheduler's slice at every join. A thread that waits spins for some
  * microseconds, then sleeps on a futex: an idle team uses no CPU. One caller at a time. */
 #ifndef KERNELS_THREADS_H
 #define KERNELS_THREADS_H
@@ -12,7 +14,11 @@
 
 struct team;
 
-typedef void (*team_fn)(void *arg, uint32_t thread, uint32_t n_threads);
+enum { TEAM_MAX_SHARES = 65535 };
+
+/* One share of the work; thread < team_size, for scratch. What it computes must not depend on the
+ * thread. */
+typedef void (*team_fn)(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread);
 
 /* Cores of the affinity mask, at most the cgroup's CPU quota rounded down, at least 1. */
 uint32_t team_usable_cores(void);
@@ -22,10 +28,13 @@ void team_close(struct team *t);
 uint32_t team_size(const struct team *t);
 /* Blocks until body returned. */
 void team_run(struct team *t, void (*body)(void *arg), void *arg);
-/* On the leader, inside a body. Returns when fn has returned on all threads. */
-void team_each(struct team *t, team_fn fn, void *arg);
+/* On the leader, inside a body: fn for each of n_shares, at most TEAM_MAX_SHARES. Returns when all
+ * are done. */
+void team_each(struct team *t, uint32_t n_shares, team_fn fn, void *arg);
+/* A good number of shares for `count` equal items: some for each thread, at most count. */
+uint32_t team_shares(const struct team *t, uint32_t count);
 
-/* The share of thread `i` of `n` in 0..count: contiguous, sizes differ by at most one. */
+/* Share `i` of `n` of 0..count: contiguous, sizes differ by at most one. */
 struct team_range {
     uint32_t from, to;
 };

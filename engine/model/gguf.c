@@ -360,6 +360,7 @@ size_t gguf_file_bytes(const struct gguf *g)
 void gguf_content_hash(const struct gguf *g, char out[33])
 {
     hash128_hex(g->base, g->bytes, out);
+    (void)madvise((void *)(uintptr_t)g->base, g->bytes, MADV_DONTNEED);
 }
 
 static int find_value(const struct gguf *g, const char *key, const struct value **out,

@@ -18,11 +18,12 @@ static uint32_t qkv_width(const struct kern_attn_shape *s)
     return (s->n_head + 2 * s->n_head_kv) * s->d_head;
 }
 
-static void turn_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void turn_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     struct kern_device *d = arg;
     const struct kern_attn_shape *s = &d->kv->shape;
-    struct team_range r = team_share(d->step->n_tok, thread, n_threads);
+    struct team_range r = team_share(d->step->n_tok, share, n_shares);
+    (void)thread;
     for (uint32_t t = r.from; t < r.to; t++) {
         float *cosines = d->turn + (size_t)t * 2 * s->n_rot, *sines = cosines + s->n_rot;
         for (uint32_t i = 0; i < s->n_rot / 2; i++) {
@@ -53,16 +54,17 @@ void cpu_begin(struct kern_device *d, const struct kern_step *step, struct kern_
     d->kv = kv;
     cut_tiles(d);
     if (step->n_tok < 4)
-        turn_part(d, 0, 1);
+        turn_part(d, 0, 1, 0);
     else
-        team_each(d->team, turn_part, d);
+        team_each(d->team, team_shares(d->team, step->n_tok), turn_part, d);
 }
 
+/* Of block 0. */
 static uint16_t *kv_base(const struct kern_device *d, uint32_t layer, uint32_t head)
 {
     const struct kern_attn_shape *s = &d->kv->shape;
-    size_t block = (size_t)layer * s->n_blocks * d->kv->block_halves;
-    return d->kv->data + block + (size_t)head * 2 * BLOCK_TOKENS * s->d_head;
+    size_t in_layer = (size_t)head * 2 * BLOCK_TOKENS * s->d_head;
+    return d->kv->data + layer * d->kv->layer_halves + in_layer;
 }
 
 /* Rotates the queries and the key of one KV head, stores key and value. */
@@ -82,10 +84,11 @@ static void store_head(const struct attend_job *j, uint32_t t, uint32_t head)
                      position % BLOCK_TOKENS, s->d_head);
 }
 
-static void store_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void store_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct attend_job *j = arg;
-    struct team_range r = team_share(j->d->step->n_tok, thread, n_threads);
+    struct team_range r = team_share(j->d->step->n_tok, share, n_shares);
+    (void)thread;
     for (uint32_t t = r.from; t < r.to; t++)
         for (uint32_t h = 0; h < j->d->kv->shape.n_head_kv; h++)
             store_head(j, t, h);
@@ -116,13 +119,13 @@ static void attend_tile(const struct attend_job *j, uint32_t thread, const struc
     }
 }
 
-static void attend_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void attend_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct attend_job *j = arg;
     struct kern_device *d = j->d;
-    uint32_t n_heads = d->kv->shape.n_head_kv, n = d->n_tiles * n_heads;
-    (void)n_threads;
-    for (uint32_t i; (i = atomic_fetch_add_explicit(&d->next_item, 1, memory_order_relaxed)) < n;) {
+    uint32_t n_heads = d->kv->shape.n_head_kv;
+    struct team_range r = team_share(d->n_tiles * n_heads, share, n_shares);
+    for (uint32_t i = r.from; i < r.to; i++) {
         const struct seq_tile *tile = &d->tile[i / n_heads];
         if (j->stores)
             store_head(j, tile->first, i % n_heads);
@@ -141,7 +144,7 @@ void cpu_attention(struct kern_device *d, uint32_t layer, struct kern_buffer *qk
 {
     struct attend_job j = {d, layer, qkv->data, y->data, are_sequences_single(d)};
     if (!j.stores)
-        team_each(d->team, store_part, &j);
-    atomic_store_explicit(&d->next_item, 0, memory_order_relaxed);
-    team_each(d->team, attend_part, &j);
+        team_each(d->team, team_shares(d->team, d->step->n_tok), store_part, &j);
+    uint32_t n_items = d->n_tiles * d->kv->shape.n_head_kv;
+    team_each(d->team, n_items < TEAM_MAX_SHARES ? n_items : TEAM_MAX_SHARES, attend_part, &j);
 }

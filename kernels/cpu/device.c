@@ -121,6 +121,26 @@ static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
     return ok ? ERR_OK : no_memory("scratch", e);
 }
 
+struct pack_job {
+    struct team *team;
+    const struct panel *panel;
+    const struct kern_part *part;
+};
+
+static void pack_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
+{
+    const struct pack_job *j = arg;
+    struct team_range r = team_share(j->panel->n_groups, share, n_shares);
+    (void)thread;
+    cpu_pack_groups(j->panel, j->part, r.from, r.to);
+}
+
+static void pack_body(void *arg)
+{
+    struct pack_job *j = arg;
+    team_each(j->team, team_shares(j->team, j->panel->n_groups), pack_part, j);
+}
+
 static int cpu_matrix(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
                       uint32_t n_parts, const struct kern_matrix **out, struct err *e)
 {
@@ -133,7 +153,8 @@ static int cpu_matrix(struct kern_device *d, uint32_t cols, const struct kern_pa
     m->n_parts = n_parts;
     for (uint32_t i = 0; i < n_parts; i++) {
         struct panel *p = &m->part[i];
-        TRY(cpu_pack(&d->memory, &parts[i], cols, p, e));
+        TRY(cpu_panel_open(&d->memory, &parts[i], cols, p, e));
+        team_run(d->team, pack_body, &(struct pack_job){d->team, p, &parts[i]});
         m->first_row[i] = m->rows;
         m->first_unit[i] = m->n_units;
         m->rows += p->rows;
@@ -173,14 +194,14 @@ static int cpu_buffer(struct kern_device *d, uint32_t width, struct kern_buffer 
     return ERR_OK;
 }
 
-static size_t block_halves(const struct kern_attn_shape *s) /* of one layer */
+static size_t layer_halves(const struct kern_attn_shape *s) /* of one block */
 {
     return (size_t)2 * BLOCK_TOKENS * s->n_head_kv * s->d_head;
 }
 
 static size_t cpu_kv_block_bytes(const struct kern_attn_shape *s)
 {
-    return sizeof(uint16_t) * s->n_layer * block_halves(s);
+    return sizeof(uint16_t) * s->n_layer * layer_halves(s);
 }
 
 static int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct kern_kv **out,
@@ -195,7 +216,8 @@ static int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape, st
     if (!kv)
         return no_memory("the KV cache", e);
     kv->shape = *shape;
-    kv->block_halves = block_halves(shape);
+    kv->layer_halves = layer_halves(shape);
+    kv->block_halves = kv->layer_halves * shape->n_layer;
     kv->data = memory_take(&d->memory, shape->n_blocks, cpu_kv_block_bytes(shape));
     d->turn = memory_take(&d->memory, (size_t)d->max_tok * 2 * shape->n_rot, sizeof *d->turn);
     bool ok = kv->data && d->turn;

@@ -1,7 +1,7 @@
 /* kernels/cpu/device.h - state of the fast CPU backend.
  *
  * Weights are panels (isa.h) in huge pages; activations float32 between ops, int8 inside a product
- * with quantised weights; KV cache f16, per layer and block [n_head_kv][K 16 x d | V 16 x d]. */
+ * with quantised weights; KV cache f16, per block and layer [n_head_kv][K 16 x d | V 16 x d]. */
 #ifndef KERNELS_CPU_DEVICE_H
 #define KERNELS_CPU_DEVICE_H
 
@@ -9,8 +9,6 @@
 #include "kernels/cpu/memory.h"
 #include "kernels/ops.h"
 #include "kernels/threads.h"
-
-#include <stdatomic.h>
 
 enum { TILE_SEQ_TOKENS = 8 }; /* tokens of one sequence that share a pass over its KV blocks */
 
@@ -34,7 +32,7 @@ struct kern_buffer {
 struct kern_kv {
     struct kern_attn_shape shape;
     uint16_t *data;
-    size_t block_halves; /* of one layer */
+    size_t layer_halves, block_halves; /* of one block: in one layer, in all */
 };
 
 struct seq_tile { /* consecutive tokens of one sequence */
@@ -43,6 +41,7 @@ struct seq_tile { /* consecutive tokens of one sequence */
 
 struct thread_scratch {
     struct activations one; /* a single token's, made by each thread for itself */
+    uint64_t job;           /* whose `one` it is */
     float *score;           /* [MAX_QUERIES][score_stride] */
 };
 
@@ -59,12 +58,15 @@ struct kern_device {
     float *turn;           /* [max_tok][2][n_rot], see isa.h */
     struct seq_tile *tile; /* [max_tok] */
     uint32_t n_tiles;
-    _Atomic uint32_t next_item;
+    uint64_t serial; /* of the last product */
 };
 
-/* pack.c: a tensor to a panel; ERR_NOMEM. Row `row` of a panel as float32. */
-MUST_USE int cpu_pack(struct memory *m, const struct kern_part *part, uint32_t cols,
-                      struct panel *out, struct err *e);
+/* pack.c: an empty panel for a tensor (ERR_NOMEM, ERR_UNSUPPORTED); groups `from` to `to` of it,
+ * each by any one thread; row `row` as float32. */
+MUST_USE int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols,
+                            struct panel *out, struct err *e);
+void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32_t from,
+                     uint32_t to);
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst);
 
 /* product.c */

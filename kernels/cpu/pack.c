@@ -185,8 +185,8 @@ static void pack_row(const struct panel *p, const struct reader *r, uint32_t dty
                      (float *)(void *)(group + (size_t)i * PANEL_F_BYTES) + lane, 1);
 }
 
-int cpu_pack(struct memory *m, const struct kern_part *part, uint32_t cols, struct panel *out,
-             struct err *e)
+int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols, struct panel *out,
+                   struct err *e)
 {
     const struct reader *r = find_reader(part->dtype);
     uint32_t elements;
@@ -201,10 +201,20 @@ int cpu_pack(struct memory *m, const struct kern_part *part, uint32_t cols, stru
     if (!out->data)
         return err_set(e, ERR_NOMEM, "backend cpu: no memory for %u x %u weights", part->rows,
                        cols);
-    size_t row_bytes = cols / elements * block_bytes;
-    for (uint32_t row = 0; row < part->rows; row++)
-        pack_row(out, r, part->dtype, (const uint8_t *)part->data + row * row_bytes, row);
     return ERR_OK;
+}
+
+void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32_t from,
+                     uint32_t to)
+{
+    uint32_t elements = 1;
+    size_t block_bytes = 0;
+    (void)dtype_layout(part->dtype, &elements, &block_bytes);
+    size_t row_bytes = p->cols / elements * block_bytes;
+    const struct reader *r = find_reader(part->dtype);
+    uint32_t end = to * LANES < p->rows ? to * LANES : p->rows;
+    for (uint32_t row = from * LANES; row < end; row++)
+        pack_row(p, r, part->dtype, (const uint8_t *)part->data + row * row_bytes, row);
 }
 
 static void unpack_quant(const struct panel *p, const uint8_t *unit, uint32_t lane, float *dst)

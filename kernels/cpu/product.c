@@ -1,6 +1,6 @@
-/* Products: activations are made ready (norm, int8) once, then threads take contiguous ranges of
- * rows, the same each step, so that each reads its own part of the weights in one long run. For a
- * single token every thread makes the activations itself: cheaper than waiting for one another. */
+/* Products: activations are made ready (norm, integers) once, then threads take contiguous ranges
+ * of rows, so that each reads the weights in long runs. For a single token every thread makes the
+ * activations itself: cheaper than waiting for one another. */
 #include "kernels/cpu/device.h"
 
 struct job {
@@ -13,6 +13,7 @@ struct job {
     enum product_mode mode;
     float *out;
     uint32_t out_width;
+    uint64_t serial; /* number of this job, so that a thread prepares a token once */
 };
 
 static void prepare(const struct job *j, uint32_t token, const struct activations *a, uint32_t to)
@@ -31,10 +32,11 @@ static void prepare(const struct job *j, uint32_t token, const struct activation
                       a->scale + (size_t)to * n_blocks, a->sum + (size_t)to * n_blocks);
 }
 
-static void prepare_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct job *j = arg;
-    struct team_range r = team_share(j->n_tok, thread, n_threads);
+    struct team_range r = team_share(j->n_tok, share, n_shares);
+    (void)thread;
     for (uint32_t t = r.from; t < r.to; t++)
         prepare(j, t, &j->d->shared, t);
 }
@@ -74,20 +76,26 @@ static void fill_gate(const struct job *j, uint32_t group, struct product *p)
     }
 }
 
-static void product_part(void *arg, uint32_t thread, uint32_t n_threads)
+static uint32_t n_units(const struct job *j)
+{
+    return j->mode == PRODUCT_GATE ? j->w->part[0].n_groups : j->w->n_units;
+}
+
+static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct job *j = arg;
     const struct activations *a = &j->d->shared;
     if (j->n_tok == 1) {
-        a = &j->d->scratch[thread].one;
-        prepare(j, 0, a, 0);
+        struct thread_scratch *own = &j->d->scratch[thread];
+        a = &own->one;
+        if (own->job != j->serial)
+            prepare(j, 0, a, 0);
+        own->job = j->serial;
     }
     struct product p = {.mode = j->mode, .out_stride = j->out_width, .x = a, .n_tok = j->n_tok};
-    bool is_gate = j->mode == PRODUCT_GATE;
-    struct team_range r =
-        team_share(is_gate ? j->w->part[0].n_groups : j->w->n_units, thread, n_threads);
+    struct team_range r = team_share(n_units(j), share, n_shares);
     for (uint32_t unit = r.from; unit < r.to; unit++) {
-        if (is_gate)
+        if (j->mode == PRODUCT_GATE)
             fill_gate(j, unit, &p);
         else
             fill_unit(j, unit, &p);
@@ -97,42 +105,61 @@ static void product_part(void *arg, uint32_t thread, uint32_t n_threads)
 
 static void run_job(struct job *j)
 {
+    struct team *team = j->d->team;
     if (j->n_tok == 0)
         return;
+    j->serial = ++j->d->serial;
     if (j->n_tok > 1)
-        team_each(j->d->team, prepare_part, j);
-    team_each(j->d->team, product_part, j);
+        team_each(team, team_shares(team, j->n_tok), prepare_part, j);
+    team_each(team, team_shares(team, n_units(j)), product_part, j);
+}
+
+static struct job job_on(struct kern_device *d, const struct kern_buffer *in,
+                         const struct kern_norm *norm, const struct kern_matrix *w)
+{
+    return (struct job){
+        .d = d, .w = w, .norm = norm, .x = in->data, .width = in->width, .n_tok = d->step->n_tok};
+}
+
+static void run_into(struct job *j, enum product_mode mode, struct kern_buffer *out)
+{
+    j->mode = mode;
+    j->out = out->data;
+    j->out_width = out->width;
+    run_job(j);
 }
 
 void cpu_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, struct kern_buffer *y)
 {
-    struct job j = {d,       w,       norm, x->data, x->width, d->step->n_tok, NULL, PRODUCT_STORE,
-                    y->data, y->width};
-    run_job(&j);
+    struct job j = job_on(d, x, norm, w);
+    run_into(&j, PRODUCT_STORE, y);
 }
 
 void cpu_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x)
 {
-    struct job j = {d,    w,           NULL,    h->data, h->width, d->step->n_tok,
-                    NULL, PRODUCT_ADD, x->data, x->width};
-    run_job(&j);
+    struct job j = job_on(d, h, NULL, w);
+    run_into(&j, PRODUCT_ADD, x);
 }
 
 void cpu_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, struct kern_buffer *h)
 {
-    struct job j = {d,       w,       norm, x->data, x->width, d->step->n_tok, NULL, PRODUCT_GATE,
-                    h->data, h->width};
-    run_job(&j);
+    struct job j = job_on(d, x, norm, w);
+    run_into(&j, PRODUCT_GATE, h);
 }
 
 void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits)
 {
-    struct job j = {d, w, norm, x->data, x->width, n_row, row, PRODUCT_STORE, logits, w->rows};
+    struct job j = job_on(d, x, norm, w);
+    j.n_tok = n_row;
+    j.row = row;
+    j.mode = PRODUCT_STORE;
+    j.out = logits;
+    j.out_width = w->rows;
     run_job(&j);
 }
 
@@ -142,10 +169,11 @@ struct embed_job {
     struct kern_buffer *x;
 };
 
-static void embed_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void embed_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct embed_job *j = arg;
-    struct team_range r = team_share(j->d->step->n_tok, thread, n_threads);
+    struct team_range r = team_share(j->d->step->n_tok, share, n_shares);
+    (void)thread;
     for (uint32_t t = r.from; t < r.to; t++)
         cpu_unpack_row(&j->w->part[0], (uint32_t)j->d->step->token[t],
                        j->x->data + (size_t)t * j->x->width);
@@ -155,7 +183,7 @@ void cpu_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_b
 {
     struct embed_job j = {d, w, x};
     if (d->step->n_tok < 4)
-        embed_part(&j, 0, 1);
+        embed_part(&j, 0, 1, 0);
     else
-        team_each(d->team, embed_part, &j);
+        team_each(d->team, team_shares(d->team, d->step->n_tok), embed_part, &j);
 }

@@ -35,12 +35,13 @@ static size_t slot(const struct kern_device *d, uint32_t layer, uint32_t seq, ui
     return ((at + position % KERN_BLOCK_TOKENS) * s->n_head_kv + head) * s->d_head;
 }
 
-static void store_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void store_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct attend_job *j = arg;
     const struct kern_step *step = j->d->step;
     const struct kern_attn_shape *s = &j->d->kv->shape;
-    struct team_range r = team_share(step->n_tok, thread, n_threads);
+    struct team_range r = team_share(step->n_tok, share, n_shares);
+    (void)thread;
     for (uint32_t t = r.from; t < r.to; t++) {
         float *q = j->qkv + (size_t)t * width_of(s);
         float *k = q + s->n_head * s->d_head, *v = k + s->n_head_kv * s->d_head;
@@ -73,13 +74,13 @@ static void weigh(const struct attend_job *j, uint32_t t, uint32_t head_kv, cons
         score[p] /= sum;
 }
 
-static void attend_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void attend_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct attend_job *j = arg;
     const struct kern_step *step = j->d->step;
     const struct kern_attn_shape *s = &j->d->kv->shape;
     uint32_t group = s->n_head / s->n_head_kv;
-    struct team_range r = team_share(step->n_tok * s->n_head, thread, n_threads);
+    struct team_range r = team_share(step->n_tok * s->n_head, share, n_shares);
     double *score = j->d->score[thread];
     for (uint32_t item = r.from; item < r.to; item++) {
         uint32_t t = item / s->n_head, h = item % s->n_head;
@@ -98,6 +99,7 @@ void ref_attention(struct kern_device *d, uint32_t layer, struct kern_buffer *qk
                    struct kern_buffer *y)
 {
     struct attend_job j = {d, layer, qkv->data, y->data};
-    team_each(d->team, store_part, &j);
-    team_each(d->team, attend_part, &j);
+    uint32_t n = d->step->n_tok;
+    team_each(d->team, team_shares(d->team, n), store_part, &j);
+    team_each(d->team, team_shares(d->team, n * d->kv->shape.n_head), attend_part, &j);
 }

@@ -50,10 +50,11 @@ struct norm_job {
     uint32_t n_tok, width;
 };
 
-static void norm_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void norm_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct norm_job *j = arg;
-    struct team_range r = team_share(j->n_tok, thread, n_threads);
+    struct team_range r = team_share(j->n_tok, share, n_shares);
+    (void)thread;
     for (uint32_t t = r.from; t < r.to; t++) {
         const float *x = j->x + (size_t)t * j->width;
         float *y = j->y + (size_t)t * j->width;
@@ -73,7 +74,7 @@ static const float *normed(struct kern_device *d, const float *x, uint32_t width
     if (!norm)
         return x;
     struct norm_job j = {x, d->normed, norm, n_tok, width};
-    team_each(d->team, norm_part, &j);
+    team_each(d->team, team_shares(d->team, n_tok), norm_part, &j);
     return d->normed;
 }
 
@@ -86,10 +87,10 @@ struct product_job {
     bool add;
 };
 
-static void product_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct product_job *j = arg;
-    struct team_range r = team_share(j->w->rows, thread, n_threads);
+    struct team_range r = team_share(j->w->rows, share, n_shares);
     float *row = j->d->row_scratch[thread];
     for (uint32_t i = r.from; i < r.to; i++) {
         expand_row(j->w, i, row);
@@ -106,21 +107,21 @@ void ref_project(struct kern_device *d, const struct kern_buffer *x, const struc
 {
     uint32_t n = d->step->n_tok;
     struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, y->data, n, false};
-    team_each(d->team, product_part, &j);
+    team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
 }
 
 void ref_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x)
 {
     struct product_job j = {d, h->data, w, x->data, d->step->n_tok, true};
-    team_each(d->team, product_part, &j);
+    team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
 }
 
-static void gate_part(void *arg, uint32_t thread, uint32_t n_threads)
+static void gate_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct product_job *j = arg;
     uint32_t width = j->w->rows / 2;
-    struct team_range r = team_share(width, thread, n_threads);
+    struct team_range r = team_share(width, share, n_shares);
     float *row = j->d->row_scratch[thread];
     for (uint32_t i = r.from; i < r.to; i++) {
         expand_row(j->w, i, row);
@@ -140,7 +141,7 @@ void ref_gate_up(struct kern_device *d, const struct kern_buffer *x, const struc
 {
     uint32_t n = d->step->n_tok;
     struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, h->data, n, false};
-    team_each(d->team, gate_part, &j);
+    team_each(d->team, team_shares(d->team, w->rows / 2), gate_part, &j);
 }
 
 void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
@@ -152,7 +153,7 @@ void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
                x->width * sizeof(float));
     struct product_job j = {d,    normed(d, d->head_in, x->width, n_row, norm), w, logits, n_row,
                             false};
-    team_each(d->team, product_part, &j);
+    team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
 }
 
 void ref_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x)
