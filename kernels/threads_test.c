@@ -1,0 +1,113 @@
+/* The team: every share is done exactly once, before team_each returns, by threads below the size;
+ * an idle team uses no processor time. Run under the tsan preset too. */
+#include "common/test.h"
+
+#include "kernels/threads.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { MAX_SHARES = 300, JOBS = 400 };
+
+struct tally {
+    struct team *team;
+    uint32_t n_shares, n_threads;
+    uint32_t count[MAX_SHARES]; /* plain: a share done twice, or late, is a race TSan sees */
+    uint32_t wrong;
+};
+
+static void count_share(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
+{
+    struct tally *t = arg;
+    if (thread >= t->n_threads || n_shares != t->n_shares)
+        t->count[share] += 1000;
+    t->count[share]++;
+}
+
+static void run_jobs(void *arg)
+{
+    struct tally *t = arg;
+    for (uint32_t job = 0; job < JOBS; job++) {
+        t->n_shares = job % MAX_SHARES;
+        memset(t->count, 0, sizeof t->count);
+        team_each(t->team, t->n_shares, count_share, t);
+        for (uint32_t i = 0; i < MAX_SHARES; i++)
+            t->wrong += t->count[i] != (i < t->n_shares);
+    }
+}
+
+static void test_each_share_once(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 0; threads <= 3; threads++) {
+        struct err e;
+        struct tally t = {0};
+        assert_ok(team_open(&t.team, threads, &e), &e);
+        t.n_threads = team_size(t.team);
+        assert_in_range(t.n_threads, 1, team_usable_cores());
+        for (int i = 0; i < 5; i++)
+            team_run(t.team, run_jobs, &t);
+        assert_int_equal(t.wrong, 0);
+        team_close(t.team);
+    }
+}
+
+static void test_closed_without_work(void **state)
+{
+    struct err e;
+    struct team *t;
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        assert_ok(team_open(&t, 0, &e), &e);
+        team_close(t);
+    }
+    team_close(NULL);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void test_idle_costs_nothing(void **state)
+{
+    const struct timespec pause = {0, 300000000};
+    struct err e;
+    struct tally t = {0};
+    (void)state;
+    assert_ok(team_open(&t.team, 0, &e), &e);
+    t.n_threads = team_size(t.team);
+    team_run(t.team, run_jobs, &t);
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    double before = cpu_seconds();
+    nanosleep(&pause, NULL);
+    assert_true(cpu_seconds() - before < 0.01);
+    team_close(t.team);
+}
+
+static void test_shares_cover(void **state)
+{
+    (void)state;
+    for (uint32_t count = 0; count < 50; count++) {
+        for (uint32_t n = 1; n < 20; n++) {
+            uint32_t next = 0;
+            for (uint32_t i = 0; i < n; i++) {
+                struct team_range r = team_share(count, i, n);
+                assert_int_equal(r.from, next);
+                assert_in_range(r.to - r.from, count / n, count / n + 1);
+                next = r.to;
+            }
+            assert_int_equal(next, count);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_share_once), cmocka_unit_test(test_closed_without_work),
+        cmocka_unit_test(test_idle_costs_nothing), cmocka_unit_test(test_shares_cover)};
+    return cmocka_run_group_tests_name("kernels.threads", tests, NULL, NULL);
+}
