@@ -19,7 +19,7 @@ INLINE void score_block(const struct attend *a, uint32_t block, uint32_t n)
     for (uint32_t d = 0; d < a->d_head; d += 2) {
         v16 first = v_load_half(k + d * BLOCK_TOKENS);
         v16 second = v_load_half(k + (d + 1) * BLOCK_TOKENS);
-#pragma GCC unroll 8
+        UNROLL(8)
         for (uint32_t i = 0; i < n; i++) {
             even[i] = v_fma(first, v_set(a->query[i][d]), even[i]);
             odd[i] = v_fma(second, v_set(a->query[i][d + 1]), odd[i]);
@@ -66,7 +66,7 @@ INLINE void mix(const struct attend *a, uint32_t from, uint32_t longest, const f
             v16 value[2];
             for (uint32_t j = 0; j < n_v; j++)
                 value[j] = v_load_half(v + j * LANES);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (uint32_t i = 0; i < n; i++) {
                 v16 weight = v_set(a->score[i * a->score_stride + first + p]);
                 for (uint32_t j = 0; j < n_v; j++)

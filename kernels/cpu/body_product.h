@@ -43,16 +43,16 @@ INLINE void dots(enum panel_layout layout, const uint8_t *const g[2], const int8
     for (uint32_t k = 0; k < n_g; k++)
         for (uint32_t t = 0; t < n_t; t++)
             dot[k][t] = fine[k][t] = i_zero();
-#pragma GCC unroll 8
+    UNROLL(8)
     for (uint32_t j = 0; j < n_words; j++) {
         bytes w[2];
         for (uint32_t k = 0; k < n_g; k++)
             w[k] = b_load(g[k] + 64 + 64 * j);
-#pragma GCC unroll 4
+        UNROLL(4)
         for (uint32_t t = 0; t < n_t; t++)
-#pragma GCC unroll 2
-            for (uint32_t k = 0; k < n_g; k++)
-                dot_word(layout, w[k], a + (size_t)t * 2 * cols + 4 * j, &dot[k][t], &fine[k][t]);
+            UNROLL(2)
+        for (uint32_t k = 0; k < n_g; k++)
+            dot_word(layout, w[k], a + (size_t)t * 2 * cols + 4 * j, &dot[k][t], &fine[k][t]);
     }
     for (uint32_t k = 0; k < n_g; k++)
         for (uint32_t t = 0; t < n_t; t++)
@@ -73,10 +73,10 @@ INLINE void tile_quant(enum panel_layout layout, const struct tile *c, uint32_t 
         for (uint32_t k = 0; k < n_g; k++)
             prefetch_block(g[k], n_bytes, n_t);
         dots(layout, g, a, c->cols, n_g, n_t, dot);
-#pragma GCC unroll 2
+        UNROLL(2)
         for (uint32_t k = 0; k < n_g; k++) {
             v16 d = v_load_half(g[k]), m = v_load_half(g[k] + 32);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (uint32_t t = 0; t < n_t; t++) {
                 v16 factor = v_mul(d, v_set(scale[(size_t)t * n_blocks + b]));
                 sum[k][t] = v_fma(i_to_v(dot[k][t]), factor, sum[k][t]);
@@ -91,13 +91,13 @@ INLINE void tile_float(const struct tile *c, uint32_t n_g, uint32_t n_t, v16 sum
 {
     const float *x = c->x->value + (size_t)c->token * c->cols;
     for (uint32_t i = 0; i < c->cols; i++)
-#pragma GCC unroll 2
-        for (uint32_t k = 0; k < n_g; k++) {
-            v16 w = v_load((const float *)(const void *)c->group[k] + (size_t)i * LANES);
-#pragma GCC unroll 4
-            for (uint32_t t = 0; t < n_t; t++)
-                sum[k][t] = v_fma(w, v_set(x[(size_t)t * c->cols + i]), sum[k][t]);
-        }
+        UNROLL(2)
+    for (uint32_t k = 0; k < n_g; k++) {
+        v16 w = v_load((const float *)(const void *)c->group[k] + (size_t)i * LANES);
+        UNROLL(4)
+        for (uint32_t t = 0; t < n_t; t++)
+            sum[k][t] = v_fma(w, v_set(x[(size_t)t * c->cols + i]), sum[k][t]);
+    }
 }
 
 INLINE void tile_any(enum panel_layout layout, const struct tile *c, uint32_t n_g, uint32_t n_t,

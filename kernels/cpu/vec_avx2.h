@@ -3,7 +3,8 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/cpu/inline.h"
+
 enum { TILE_GROUPS = 1, TILE_TOKENS = 4 };
 
 typedef struct {

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/cpu/inline.h"
+
 enum { TILE_GROUPS = 1, TILE_TOKENS = 2 };
 
 typedef struct {

@@ -14,7 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_SEQ = 7, MAX_LEN = 90, SEQ_BLOCKS = 6, N_BLOCKS = 48, MAX_BATCH = 64, TRIALS = 8 };
+enum { N_SEQ = 7, MAX_LEN = 90, SEQ_BLOCKS = 6, N_BLOCKS = 48, MAX_BATCH = 64 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { TRIALS = 2 };
+#else
+enum { TRIALS = 8 };
+#endif
 
 struct fixture {
     struct gguf *file;
