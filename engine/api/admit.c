@@ -88,12 +88,24 @@ static int encode_text(struct job *j, size_t *n, struct err *e)
     return rc;
 }
 
-static int too_long(struct job *j, size_t n, struct err *e)
+static int too_long(struct job *j, const char *least, size_t n, struct err *e)
 {
     j->code = "context_length_exceeded";
-    return err_set(
-        e, ERR_INVALID, "$.%s: %zu tokens; with room for an answer at most %u are allowed",
-        j->request.kind == API_CHAT ? "messages" : "prompt", n, j->api->config.max_context - 1);
+    return err_set(e, ERR_INVALID,
+                   "$.%s: %s%zu tokens; with room for an answer at most %u are allowed",
+                   j->request.kind == API_CHAT ? "messages" : "prompt", least, n,
+                   j->api->config.max_context - 1);
+}
+
+/* No token stands for more bytes than the longest: what cannot fit is refused before the loop
+ * spends time on its tokens. */
+static size_t least_tokens(const struct job *j)
+{
+    const struct api_request *q = &j->request;
+    size_t bytes = q->prompt.n;
+    for (uint32_t i = 0; i < q->n_messages; i++)
+        bytes += q->messages[i].content.n;
+    return bytes / j->api->longest_token;
 }
 
 static int encode_prompt(struct job *j, struct err *e)
@@ -102,6 +114,8 @@ static int encode_prompt(struct job *j, struct err *e)
     const struct api_request *q = &j->request;
     size_t n = q->n_ids;
     int rc = ERR_OK;
+    if (least_tokens(j) >= c->max_context)
+        return too_long(j, "at least ", least_tokens(j), e);
     j->prompt = q->ids;
     if (!j->prompt) {
         j->prompt = arena_array(&j->arena, c->max_context, sizeof *j->prompt);
@@ -114,7 +128,7 @@ static int encode_prompt(struct job *j, struct err *e)
             rc = encode_text(j, &n, e);
     }
     if ((rc == ERR_OK || rc == ERR_NOMEM) && n >= c->max_context)
-        return too_long(j, n, e);
+        return too_long(j, "", n, e);
     if (rc == ERR_INVALID && q->kind == API_CHAT)
         err_wrap(e, "$.messages");
     j->n_prompt = (uint32_t)n;

@@ -1,8 +1,8 @@
 /* engine/api/api.h - the HTTP API: OpenAI's routes, feedback, health, metrics.
  *
  * Turns requests into generations and generations into replies, streams and output records. I/O
- * thread only (the server's loop); nothing here blocks. Tokenising runs on that thread too: its
- * time is bounded by the server's max_body_bytes. */
+ * thread only (the server's loop); nothing here blocks. Tokenising runs on that thread too: texts
+ * that cannot fit the context are refused before it, so its time is bounded. */
 #ifndef ENGINE_API_API_H
 #define ENGINE_API_API_H
 

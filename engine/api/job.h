@@ -68,6 +68,7 @@ struct api {
     struct feedback_post *posts;
     uint32_t n_jobs;
     uint64_t next_admission;
+    size_t longest_token; /* bytes, of the vocabulary */
     bool is_admitting;
     struct api_metrics metrics;
 };

@@ -183,6 +183,17 @@ static const struct {
     {"GET", "/metrics", on_metrics},
 };
 
+static size_t longest_token(const struct tokenizer *t)
+{
+    size_t longest = 1;
+    uint32_t n = tokenizer_get_info(t)->n_vocab;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t bytes = tokenizer_token_bytes(t, (int32_t)i).n;
+        longest = bytes > longest ? bytes : longest;
+    }
+    return longest;
+}
+
 int api_open(struct api **out, const struct api_config *c, struct err *e)
 {
     int rc;
@@ -198,6 +209,7 @@ int api_open(struct api **out, const struct api_config *c, struct err *e)
     if (c->outbox)
         outbox_get_state(c->outbox, &state);
     a->next_admission = state.next_admission;
+    a->longest_token = longest_token(c->tokenizer);
     api_metrics_init(&a->metrics, c->metrics);
     for (size_t i = 0; i < sizeof PAGES / sizeof *PAGES; i++)
         TRY(http_server_route(c->server, PAGES[i].method, PAGES[i].path, PAGES[i].fn, a, e));
