@@ -145,23 +145,48 @@ static void *member_main(void *arg)
     return NULL;
 }
 
-/* cgroup v2 cpu.max, "QUOTA PERIOD" or "max PERIOD": whole cores, 0 when there is no limit. */
-static uint32_t quota_cores(void)
+static bool read_line(const char *path, char *line, int bytes)
 {
-    char line[64] = "";
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (!f)
+    FILE *f = fopen(path, "re");
+    bool is_read = f && fgets(line, bytes, f) != NULL;
+    if (f)
+        fclose(f);
+    return is_read;
+}
+
+/* cgroup v2 cpu.max of one group, "QUOTA PERIOD" or "max PERIOD": whole cores, 0 without a limit.
+ */
+static uint32_t group_cores(const char *group)
+{
+    char path[512], line[64], *rest;
+    int n = snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+    if (n < 0 || (size_t)n >= sizeof path || !read_line(path, line, sizeof line))
         return 0;
-    bool is_read = fgets(line, sizeof line, f) != NULL;
-    fclose(f);
-    char *rest;
-    unsigned long long quota = is_read ? strtoull(line, &rest, 10) : 0;
-    if (!is_read || rest == line)
-        return 0;
-    unsigned long long period = strtoull(rest, NULL, 10);
+    unsigned long long quota = strtoull(line, &rest, 10);
+    unsigned long long period = rest == line ? 0 : strtoull(rest, NULL, 10);
     if (!quota || !period)
         return 0;
     return quota < period ? 1 : (uint32_t)(quota / period);
+}
+
+/* The tightest limit of our group and those above it; 0 without one. */
+static uint32_t quota_cores(void)
+{
+    char line[384] = "";
+    uint32_t least = 0;
+    if (!read_line("/proc/self/cgroup", line, sizeof line) || strncmp(line, "0::/", 4) != 0)
+        return group_cores("");
+    char *group = line + 3;
+    group[strcspn(group, "\n")] = '\0';
+    for (;;) {
+        uint32_t n = group_cores(strcmp(group, "/") == 0 ? "" : group);
+        if (n && (!least || n < least))
+            least = n;
+        char *last = strrchr(group, '/');
+        if (!last)
+            return least;
+        *last = '\0';
+    }
 }
 
 static uint32_t list_cores(int core[MAX_THREADS])
