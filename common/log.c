@@ -88,6 +88,8 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
     if (suppressed)
         used =
             clamp_used(snprintf(line + used, cap - used, " suppressed=%u", suppressed), used, cap);
+    for (size_t i = 0; i < used; i++) /* one event, one line, whatever a text from outside holds */
+        line[i] = (unsigned char)line[i] < 0x20 ? ' ' : line[i];
     line[used++] = '\n';
     (void)!write(STDERR_FILENO, line, used);
 }

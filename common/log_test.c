@@ -30,6 +30,7 @@ static void write_one(void)
     log_setup("test", LOG_INFO);
     log_event(LOG_DEBUG, "unit.hidden", "x=1");
     log_event(LOG_INFO, "unit.shown", "x=%d", 2);
+    log_event(LOG_INFO, "unit.forged", "why=\"%s\"", "a\nts=0 ev=forged\x1b[2J");
 }
 
 static void write_long(void)
@@ -50,6 +51,7 @@ static void test_lines(void **state)
     capture(write_one, out, sizeof out);
     assert_non_null(strstr(out, " lvl=info proc=test ev=unit.shown x=2\n"));
     assert_null(strstr(out, "hidden"));
+    assert_non_null(strstr(out, "a ts=0 ev=forged [2J"));
     size_t n = capture(write_long, out, sizeof out);
     assert_true(n <= 2048 && out[n - 1] == '\n');
 }

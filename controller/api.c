@@ -122,8 +122,12 @@ static void get_status(struct http_request *r, void *ctx)
 
 static void get_health(struct http_request *r, void *ctx)
 {
-    (void)ctx;
-    http_reply(r, 200, "application/json", STR("{\"status\":\"ok\"}\n"));
+    struct api *a = ctx;
+    /* Healthy = every call below can be answered, so not before the writer's first turn. */
+    if (board_is_ready(a->o.board))
+        http_reply(r, 200, "application/json", STR("{\"status\":\"ok\"}\n"));
+    else
+        reply_error(r, 503, "busy", "the controller is starting");
 }
 
 static void get_metrics(struct http_request *r, void *ctx)

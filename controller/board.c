@@ -49,6 +49,14 @@ static void take(struct board *b, const struct buf *from, struct buf *out)
     pthread_mutex_unlock(&b->lock);
 }
 
+bool board_is_ready(struct board *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool is_ready = b->status.n > 0;
+    pthread_mutex_unlock(&b->lock);
+    return is_ready;
+}
+
 void board_status(struct board *b, struct buf *out)
 {
     take(b, &b->status, out);

@@ -12,6 +12,7 @@ struct board;
 struct board *board_new(void); /* NULL = no memory */
 void board_free(struct board *b);
 
+bool board_is_ready(struct board *b); /* there was a first put */
 /* HTTP thread: appends the latest text; nothing before the first put. */
 void board_status(struct board *b, struct buf *out);
 /* {"default":[{"at_us":..,"tests":{"rollback":1.2,...}}, ...]} */

@@ -132,6 +132,17 @@ static int run_rollback(struct ledger *l, struct ledger_route *r, struct command
     }
     if (c->to == v.champion)
         return err_set(e, ERR_CONFLICT, "revision %llu serves already", (unsigned long long)c->to);
+    bool is_quarantined = false;
+    rc = store_is_quarantined(l->store, to.route, str_from(to.hash), &is_quarantined, e);
+    if (rc != ERR_OK)
+        return rc;
+    if (is_quarantined) {
+        /* A rollback serves everybody at once, without a control group. */
+        return err_set(e, ERR_CONFLICT,
+                       "revision %llu was rolled back before (quarantine); to try it again put its "
+                       "parameters on trial with 'milepost params set'",
+                       (unsigned long long)c->to);
+    }
     struct ledger_event ev = {.route = r,
                               .kind = "champion",
                               .actor = c->author,

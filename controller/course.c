@@ -7,6 +7,7 @@
 #include "common/hash.h"
 #include "controller/decisions.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -66,6 +67,7 @@ static struct policy_row row_of(const struct course *c, const struct scored_row 
                                .revision = r->revision,
                                .experiment = r->experiment,
                                .stratum = r->stratum,
+                               .checks = r->version,
                                .propensity = r->propensity,
                                .is_scored = r->is_scored,
                                .reward = r->reward,
@@ -73,6 +75,34 @@ static struct policy_row row_of(const struct course *c, const struct scored_row 
                                .is_invalid = r->is_invalid,
                                .prompt_tokens = r->prompt_tokens,
                                .completion_tokens = r->completion_tokens};
+}
+
+/* hash(previous, fields, hashes of the long texts). */
+static void vouch_row(struct course *c, const struct scored_row *row)
+{
+    char raw[SHA256_HEX], checks[SHA256_HEX], text[1024];
+    if (!str_eq_c(row->route, c->route))
+        return;
+    sha256_hex(row->raw, raw);
+    sha256_hex(row->checks, checks);
+    int n = snprintf(text, sizeof text, "%s row %llu %lld %d %a %s %s " STR_FMT, c->rows_hash,
+                     (unsigned long long)row->row, (long long)row->committed_us, row->is_scored,
+                     row->reward, raw, checks, STR_ARG(row->version));
+    sha256_hex((struct str){text, n < (int)sizeof text ? (size_t)n : sizeof text - 1},
+               c->rows_hash);
+}
+
+static void vouch_event(struct course *c, const struct stored_event *ev)
+{
+    char actor[SHA256_HEX], reason[SHA256_HEX], payload[SHA256_HEX], text[1024];
+    sha256_hex(ev->actor.p ? ev->actor : STR(""), actor);
+    sha256_hex(ev->reason.p ? ev->reason : STR(""), reason);
+    sha256_hex(ev->payload.p ? ev->payload : STR(""), payload);
+    int n = snprintf(text, sizeof text, "%s event %llu %lld %s %s %s " STR_FMT, c->rows_hash,
+                     (unsigned long long)ev->ord, (long long)ev->at_us, actor, reason, payload,
+                     STR_ARG(ev->kind));
+    sha256_hex((struct str){text, n < (int)sizeof text ? (size_t)n : sizeof text - 1},
+               c->rows_hash);
 }
 
 int course_feed_row(struct course *c, const struct scored_row *row, struct arena *a,
@@ -87,6 +117,7 @@ int course_feed_row(struct course *c, const struct scored_row *row, struct arena
     if (rc != ERR_OK)
         return rc;
     c->ord = row->row;
+    vouch_row(c, row);
     struct decision_cause cause = {.ord = row->row, .at_us = row->committed_us};
     return out->actions.n ? decisions_of(c, &cause, a, out, e) : ERR_OK;
 }
@@ -158,8 +189,12 @@ static int feed(struct course *c, const struct stored_event *ev, const json_t *p
     struct json_at root = json_root(payload);
     struct policy_event pe = {.now_us = (uint64_t)ev->at_us};
     struct policy_view before;
-    if (str_eq_c(ev->kind, "settings"))
-        return change_settings(c, payload, e);
+    if (str_eq_c(ev->kind, "settings")) {
+        int changed = change_settings(c, payload, e);
+        if (changed == ERR_OK)
+            vouch_event(c, ev);
+        return changed;
+    }
     if (!c->policy)
         return err_set(e, ERR_CORRUPT, "route %s: an event before its settings", c->route);
     int rc = find_kind(ev->kind, &pe.kind, e);
@@ -171,6 +206,7 @@ static int feed(struct course *c, const struct stored_event *ev, const json_t *p
     rc = policy_step(c->policy, &pe, &out->actions, e);
     if (rc != ERR_OK)
         return rc;
+    vouch_event(c, ev);
     struct decision_cause cause = {.ord = ev->ord,
                                    .at_us = ev->at_us,
                                    .kind = ev->kind,
@@ -225,6 +261,7 @@ int course_save(const struct course *c, struct arena *a, struct stored_state *ou
                                  .champion = v.champion,
                                  .challenger = v.challenger,
                                  .share = v.share};
+    out->rows_hash = str_from(c->rows_hash);
     out->law = str_from(policy_law_name(s->kind));
     int rc = text_of(policy_settings_encode(s), a, &out->settings, e);
     return rc == ERR_OK ? text_of(policy_state_encode(c->policy), a, &out->state, e) : rc;
@@ -235,7 +272,9 @@ int course_load(struct course *c, const struct stored_state *st, struct err *e)
     struct policy_settings s;
     struct policy *p = NULL;
     json_t *settings = NULL, *state = NULL;
-    int rc = json_parse(st->settings, 0, &settings, e);
+    int rc = st->rows_hash.n == sizeof c->rows_hash - 1
+                 ? json_parse(st->settings, 0, &settings, e)
+                 : err_set(e, ERR_CORRUPT, "the rows behind it have no hash");
     if (rc == ERR_OK)
         rc = json_parse(st->state, 0, &state, e);
     if (rc == ERR_OK)
@@ -253,5 +292,6 @@ int course_load(struct course *c, const struct stored_state *st, struct err *e)
     policy_close(c->policy);
     c->policy = p;
     c->ord = st->ord;
+    memcpy(c->rows_hash, st->rows_hash.p, sizeof c->rows_hash - 1);
     return ERR_OK;
 }

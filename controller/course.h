@@ -24,6 +24,9 @@ struct course {
     char route[CODEC_MAX_NAME + 1];
     struct policy *policy; /* NULL before the first settings event */
     uint64_t ord;          /* everything up to here was fed */
+    /* SHA-256 chain over all of it, this route's rows and events; decisions carry it, so that they
+     * vouch for what came before them. */
+    char rows_hash[65];
     course_revision_fn *revision_of;
     void *revision_ctx;
 };

@@ -21,10 +21,12 @@ static void put_count(json_t *o, const char *key, uint64_t v)
 }
 
 /* Numbers that have no field of their own. */
-static json_t *detail_of(const struct decision_cause *cause, const struct policy_action *act)
+static json_t *detail_of(const struct course *c, const struct decision_cause *cause,
+                         const struct policy_action *act)
 {
     json_t *o = json_object();
     put_count(o, "ord", cause->ord);
+    json_object_set_new(o, "rows_hash", json_string(c->rows_hash));
     if (cause->reason.n)
         json_object_set_new(o, "event_reason", json_str(cause->reason));
     if (!act)
@@ -45,12 +47,13 @@ static json_t *detail_of(const struct decision_cause *cause, const struct policy
     return o;
 }
 
-static int put_detail(const struct decision_cause *cause, const struct policy_action *act,
-                      struct arena *a, struct decision *d, struct err *e)
+static int put_detail(const struct course *c, const struct decision_cause *cause,
+                      const struct policy_action *act, struct arena *a, struct decision *d,
+                      struct err *e)
 {
     struct buf b;
     buf_init(&b, 64 * KiB);
-    json_t *v = detail_of(cause, act);
+    json_t *v = detail_of(c, cause, act);
     int rc = v ? json_write_canonical(v, &b, e) : err_set(e, ERR_NOMEM, "no memory for a decision");
     if (rc == ERR_OK) {
         d->detail = arena_str(a, buf_str(&b));
@@ -80,14 +83,15 @@ static struct decision blank(const struct course *c, const struct decision_cause
     return d;
 }
 
-static int add(const struct decision_cause *cause, const struct policy_action *act,
-               const struct decision *d, struct arena *a, struct course_result *out, struct err *e)
+static int add(const struct course *c, const struct decision_cause *cause,
+               const struct policy_action *act, const struct decision *d, struct arena *a,
+               struct course_result *out, struct err *e)
 {
     if (out->n == COURSE_MAX_DECISIONS)
         return err_set(e, ERR_BUG, "more than %d decisions at once", COURSE_MAX_DECISIONS);
     out->decision[out->n] = *d;
     out->action[out->n] = act;
-    return put_detail(cause, act, a, &out->decision[out->n++], e);
+    return put_detail(c, cause, act, a, &out->decision[out->n++], e);
 }
 
 static int add_action(const struct course *c, const struct decision_cause *cause,
@@ -111,7 +115,7 @@ static int add_action(const struct course *c, const struct decision_cause *cause
     d.effect = finite_or_nan(act->effect);
     d.first_row = act->first_row;
     d.last_row = act->last_row;
-    return add(cause, act, &d, a, out, e);
+    return add(c, cause, act, &d, a, out, e);
 }
 
 /* What the event itself decides, with no action of the law behind it. */
@@ -136,7 +140,7 @@ static int add_own(const struct course *c, const struct decision_cause *cause, c
     d.reason = cause->reason;
     d.from_revision = cause->champion_before;
     d.to_revision = v.champion;
-    return add(cause, NULL, &d, a, out, e);
+    return add(c, cause, NULL, &d, a, out, e);
 }
 
 int decisions_of(const struct course *c, const struct decision_cause *cause, struct arena *a,

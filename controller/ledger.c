@@ -233,8 +233,9 @@ int ledger_event(struct ledger *l, const struct ledger_event *ev, uint64_t *deci
     return rc == ERR_OK ? open_proposals(l, e) : rc;
 }
 
-static int feed_row(struct ledger *l, const struct scored_row *row, struct err *e)
+static int feed_row(const struct scored_row *row, void *ctx, struct err *e)
 {
+    struct ledger *l = ctx;
     int rc = ERR_OK;
     for (uint32_t i = 0; rc == ERR_OK && i < l->n_route; i++) {
         struct ledger_route *r = &l->route[i];
@@ -266,8 +267,8 @@ int ledger_score(struct ledger *l, const struct score *sc, const struct output *
     l->n_unscored += out->is_new_score && !sc->is_scored;
     if (!out->is_counted)
         return ERR_OK;
-    struct scored_row row = scored_row_of(sc, o, out->row, l->now_us);
-    return feed_row(l, &row, e);
+    /* As stored, not as it came: replay can only read what is stored. */
+    return store_walk_rows(l->store, out->row - 1, out->row, feed_row, l, e);
 }
 
 int ledger_feedback(struct ledger *l, const struct feedback *f, bool *is_new, struct err *e)

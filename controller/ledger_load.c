@@ -64,6 +64,7 @@ static int load_course(struct ledger *l, struct course *c, struct arena *a, stru
     if (rc == ERR_OK && course_load(c, &st, &why) != ERR_OK) {
         log_event(LOG_WARN, "law.rebuild", "route=%s why=\"%s\"", c->route, why.msg);
         c->ord = 0;
+        c->rows_hash[0] = 0;
     }
     return catch_up(l, c, e);
 }
@@ -286,8 +287,8 @@ static int compare_config(struct ledger *l, struct ledger_route *r, const struct
     param_set_hash(params, hash);
     if (strcmp(hash, from_config.hash) != 0) {
         log_event(LOG_WARN, "config.params_kept",
-                  "route=%s the params in the configuration changed since revision %llu and are "
-                  "not applied; use 'milepost params set' to try them",
+                  "route=%s why=\"the params in the configuration changed since revision %llu and "
+                  "are not applied; use 'milepost params set' to try them\"",
                   r->course.route, (unsigned long long)number);
     }
     return ERR_OK;

@@ -321,6 +321,17 @@ static void test_tampering_is_seen(void **state)
         "DROP TRIGGER decisions_stay; DELETE FROM decisions WHERE number=2",
         "DROP TRIGGER decisions_keep; UPDATE decisions SET json=replace(json,'rollback','promote')",
         "DROP TRIGGER events_stay; DELETE FROM events WHERE kind='start'",
+        "UPDATE outputs SET arm='champion' WHERE id=(SELECT min(id) FROM outputs WHERE revision>1)",
+        "UPDATE outputs SET raw=replace(raw,'an answer','no answer') WHERE id=5",
+        "UPDATE scores SET checks='[]' WHERE row=(SELECT max(row) FROM scores)",
+        "UPDATE scores SET committed_us=committed_us+1 WHERE row=(SELECT max(row) FROM scores)",
+        "UPDATE scores SET version='x' WHERE row=(SELECT max(row) FROM scores)",
+        "DROP TRIGGER decisions_keep; UPDATE decisions SET log_e=9 WHERE action='rollback'",
+        "DROP TRIGGER decisions_keep; UPDATE decisions SET actor='operator:x' WHERE number=2",
+        "DROP TRIGGER revisions_keep; UPDATE revisions SET author='operator:x' WHERE number=1",
+        "UPDATE policy_state SET phase='canary' WHERE route='default'",
+        "DELETE FROM quarantine",
+        "UPDATE experiments SET outcome='promote'",
     };
     uint64_t bad = push_bad();
     drive(5, 1, 300, bad, false);

@@ -293,6 +293,8 @@ static void test_operators_steer_through_the_split(void **state)
     expect_command(COMMAND_PARAMS, "{\"temperature\":1}", 0, ERR_CONFLICT);
     expect_command(COMMAND_RESUME, "", 0, ERR_OK);
     expect_command(COMMAND_ROLLBACK, "", 99, ERR_NOT_FOUND);
+    /* What was rolled back is served to all again by no slip of a number. */
+    expect_command(COMMAND_ROLLBACK, "", 2, ERR_CONFLICT);
     expect_command(COMMAND_ROLLBACK, "", 1, ERR_OK);
     d = expect(CONTROL_DESIRED);
     while (d.desired.route[0].arm[0].revision.number != 1)

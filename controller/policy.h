@@ -42,6 +42,7 @@ struct policy_row {
     uint64_t revision;
     struct str experiment; /* borrowed during the call; empty = none */
     struct str stratum;
+    struct str checks; /* version of the checks behind the reward; empty = not said */
     double propensity; /* of the arm it was given */
     bool is_scored;
     double reward; /* [0,1] when scored */

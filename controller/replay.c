@@ -3,6 +3,7 @@
 #include "controller/replay.h"
 
 #include "controller/course.h"
+#include "controller/replay_audit.h"
 #include "controller/store/revisions.h"
 
 #include <stdarg.h>
@@ -228,6 +229,23 @@ static int find_routes(struct replay *r, struct err *e)
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
+static bool is_same_state(const struct stored_state *a, const struct stored_state *b)
+{
+    return str_eq(a->state, b->state) && str_eq(a->settings, b->settings) &&
+           str_eq(a->rows_hash, b->rows_hash) && str_eq(a->law, b->law) &&
+           str_eq(a->phase, b->phase) && str_eq(a->experiment, b->experiment) &&
+           a->champion == b->champion && a->challenger == b->challenger && a->share == b->share;
+}
+
+static int check_columns(struct replay *r, struct err *e)
+{
+    char text[200];
+    int rc = replay_audit(r->store, text, sizeof text, e);
+    if (rc == ERR_OK && text[0])
+        differ(r, 0, "%s", text);
+    return rc;
+}
+
 static int check_state(struct replay *r, const struct replayed *p, struct err *e)
 {
     struct stored_state was, now;
@@ -236,8 +254,7 @@ static int check_state(struct replay *r, const struct replayed *p, struct err *e
     int rc = store_get_state(r->store, str_from(p->course.route), &a, &was, e);
     if (rc == ERR_OK && p->course.policy)
         rc = course_save(&p->course, &a, &now, e);
-    if (rc == ERR_OK &&
-        (!p->course.policy || !str_eq(was.state, now.state) || !str_eq(was.settings, now.settings)))
+    if (rc == ERR_OK && (!p->course.policy || !is_same_state(&was, &now)))
         differ(r, 0,
                "route %s: the law's state after row %llu differs from the stored one: a row "
                "was changed, added or removed",
@@ -270,6 +287,8 @@ static int run(struct replay *r, struct err *e)
     check_unmatched(r);
     for (uint32_t i = 0; rc == ERR_OK && i < r->n_route; i++)
         rc = check_state(r, &r->route[i], e);
+    if (rc == ERR_OK)
+        rc = check_columns(r, e);
 out:
     return rc;
 }

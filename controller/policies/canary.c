@@ -4,6 +4,7 @@
  * Rows go through one queue that restores the order of admission, then to the running trial and to
  * the watch over the champion; after each row the verdict is looked at, in every phase.
  * Invariant: state is a function of the events alone. Pure. */
+#include "controller/policies/era.h"
 #include "controller/policies/policies.h"
 #include "controller/policies/trial.h"
 #include "controller/policies/watch.h"
@@ -17,6 +18,7 @@ struct canary {
     struct admission_queue queue;
     struct trial trial; /* of the running canary, or of the last one */
     struct watch watch;
+    struct era era;
     uint64_t stratum_tag[BLOCKS_STRATA];
     char stratum_name[BLOCKS_STRATA][POLICY_STRATUM_BYTES]; /* for people; may be cut */
     uint32_t n_strata;
@@ -27,6 +29,7 @@ static const struct state_field FIELDS[] = {
     STATE_SUB(struct canary, queue, ADMISSION_FIELDS),
     STATE_SUB(struct canary, trial, TRIAL_FIELDS),
     STATE_SUB(struct canary, watch, WATCH_FIELDS),
+    STATE_SUB(struct canary, era, ERA_FIELDS),
     STATE_NUMBERS(struct canary, stratum_tag, STATE_U64, BLOCKS_STRATA),
     STATE_TEXTS(struct canary, stratum_name, BLOCKS_STRATA),
     STATE_LIMITED(struct canary, n_strata, STATE_U32, BLOCKS_STRATA),
@@ -78,6 +81,7 @@ static struct unit_row unit_of(struct canary *c, const struct policy_row *row)
         return u;
     u.revision = row->revision;
     u.experiment = arms_tag(row->experiment);
+    u.checks = arms_tag(row->checks);
     u.propensity = row->propensity;
     u.reward = row->reward;
     u.reward_b = row->reward_b;
@@ -203,11 +207,33 @@ static void alert_drift(struct canary *c, const struct drift_alarm *d, struct po
                 d->m0, (unsigned long long)d->units_since_start);
 }
 
+/* Other checks, other rewards: a running trial keeps its split and forgets its evidence. */
+static void begin_era(const struct policy_settings *s, struct canary *c, struct policy_actions *out)
+{
+    bool is_canary = c->arms.phase == PHASE_CANARY;
+    struct policy_action *act = arms_action(&c->arms, ACTION_ALERT, out);
+    if (is_canary)
+        trial_fill(&c->trial, act);
+    else
+        watch_fill(&c->watch, act);
+    snprintf(act->test, sizeof act->test, "checks");
+    arms_reason(act, "the checks changed, and rewards of two versions cannot be compared: %s",
+                is_canary ? "the canary's statistics begin again" : "the champion's begin again");
+    if (is_canary)
+        trial_start(&c->trial, s, c->arms.share);
+    watch_start(&c->watch, NULL);
+}
+
 static void on_unit(const struct policy_settings *s, struct canary *c, const struct unit_row *u,
                     struct policy_actions *out)
 {
     if (u->flags & UNIT_FOREIGN)
         return;
+    enum era_verdict era = era_admit(&c->era, u->checks);
+    if (era == ERA_EXCLUDED)
+        return;
+    if (era == ERA_BEGINS)
+        begin_era(s, c, out);
     bool is_champion = u->revision == c->arms.champion.number;
     bool is_challenger = u->revision == c->arms.challenger.number && !is_champion;
     bool is_trial = c->arms.phase == PHASE_CANARY && u->experiment == c->arms.experiment_tag;

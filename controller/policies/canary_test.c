@@ -49,6 +49,44 @@ static void test_good_push_is_promoted(void **state)
     }
 }
 
+/* Rewards under other checks are another quantity: a drop that the new checks bring to both arms,
+ * or a verifier with old checks beside a new one, must decide nothing. */
+static void test_versions_of_the_checks_do_not_mix(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    b.checks = "v1";
+    assert_int_equal(start(&b, "push", 2, 0.5, false, false), ERR_OK);
+    b.mean[0] = b.mean[1] = 0.9;
+    for (int i = 0; i < 100; i++)
+        row(&b);
+    assert_int_equal(view_of(&b).champion_arm.n, 50);
+    struct policy_view before = view_of(&b);
+    for (int i = 0; i < 60; i++) { /* side by side: only v1 goes on */
+        b.checks = i % 2 ? "v1" : "v2";
+        row(&b);
+        assert_int_equal(b.acts.n, 0);
+    }
+    assert_int_equal(view_of(&b).numbers.n_champion + view_of(&b).numbers.n_challenger,
+                     before.numbers.n_champion + before.numbers.n_challenger + 30);
+    b.checks = "v2"; /* now all of them */
+    b.mean[0] = b.mean[1] = 0.2;
+    int n = rows_until(&b, ACTION_ALERT, 100);
+    assert_in_range(n, 19, 20);
+    assert_string_equal(find(&b, ACTION_ALERT)->test, "checks");
+    struct policy_view v = view_of(&b);
+    assert_string_equal(v.phase, "canary");
+    assert_int_equal(v.challenger, 2);
+    assert_true(v.share == 0.5);
+    assert_int_equal(v.numbers.n_champion + v.numbers.n_challenger, 1);
+    b.mean[1] = 0.9; /* and the trial is decided by the new checks alone */
+    assert_true(rows_until(&b, ACTION_PROMOTE, 1500) > 0);
+    assert_true(find(&b, ACTION_PROMOTE)->mean_champion < 0.3);
+    policy_close(b.p);
+}
+
 static void test_equal_arms_expire(void **state)
 {
     (void)state;
@@ -342,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_push_is_rolled_back),
         cmocka_unit_test(test_good_push_is_promoted),
+        cmocka_unit_test(test_versions_of_the_checks_do_not_mix),
         cmocka_unit_test(test_equal_arms_expire),
         cmocka_unit_test(test_time_ends_a_canary),
         cmocka_unit_test(test_ramp),

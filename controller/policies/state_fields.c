@@ -79,6 +79,7 @@ static const struct state_field UNIT_FIELDS[] = {
     STATE_NUMBER(struct unit_row, committed_us, STATE_U64),
     STATE_NUMBER(struct unit_row, revision, STATE_U64),
     STATE_NUMBER(struct unit_row, experiment, STATE_U64),
+    STATE_NUMBER(struct unit_row, checks, STATE_U64),
     STATE_NUMBER(struct unit_row, propensity, STATE_F64),
     STATE_NUMBER(struct unit_row, reward, STATE_F64),
     STATE_NUMBER(struct unit_row, reward_b, STATE_F64),

@@ -21,6 +21,7 @@ struct bench {
     double share;
     uint64_t champion, challenger;
     const char *experiment;
+    const char *checks;                         /* version of the checks; NULL = not said */
     bool is_truncated, is_unscored, is_invalid; /* the challenger's outputs */
 };
 
@@ -117,6 +118,7 @@ static inline void row(struct bench *b)
         .row = b->n,
         .revision = is_challenger ? b->challenger : b->champion,
         .experiment = str_from(b->challenger ? b->experiment : ""),
+        .checks = str_from(b->checks ? b->checks : ""),
         .propensity = !b->challenger  ? 1.0
                       : is_challenger ? b->share
                                       : 1.0 - b->share,

@@ -5,12 +5,14 @@
  * change of traffic looks like bad parameters: the baseline the canary law is measured against.
  * Rows count in order of arrival. Pure. */
 #include "controller/policies/arms.h"
+#include "controller/policies/era.h"
 #include "controller/policies/policies.h"
 
 #include <stdio.h>
 
 struct threshold {
     struct arms arms;
+    struct era era;
     double recent[POLICY_WINDOW_MAX];
     uint32_t n_recent;
     uint32_t at;
@@ -21,6 +23,7 @@ struct threshold {
 
 static const struct state_field FIELDS[] = {
     STATE_SUB(struct threshold, arms, ARMS_FIELDS),
+    STATE_SUB(struct threshold, era, ERA_FIELDS),
     STATE_NUMBERS(struct threshold, recent, STATE_F64, POLICY_WINDOW_MAX),
     STATE_LIMITED(struct threshold, n_recent, STATE_U32, POLICY_WINDOW_MAX),
     STATE_LIMITED(struct threshold, at, STATE_U32, POLICY_WINDOW_MAX - 1),
@@ -87,6 +90,11 @@ static void on_row(const struct policy_settings *s, struct threshold *t,
 {
     if (row->is_foreign || !row->is_scored || row->revision != t->arms.champion.number)
         return;
+    enum era_verdict era = era_admit(&t->era, arms_tag(row->checks));
+    if (era == ERA_EXCLUDED)
+        return;
+    if (era == ERA_BEGINS) /* rewards of two versions of the checks have no common mean */
+        forget(t);
     t->recent[t->at] = row->reward;
     t->at = (t->at + 1) % s->window;
     if (t->n_recent < s->window)

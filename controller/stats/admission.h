@@ -32,6 +32,7 @@ struct unit_row {
     uint64_t committed_us;
     uint64_t revision;
     uint64_t experiment; /* tag of the experiment, 0 = none */
+    uint64_t checks;     /* tag of the version of the checks, 0 = not said */
     double propensity;
     double reward;
     double reward_b;

@@ -173,11 +173,11 @@ int store_walk_decisions(struct store *s, uint64_t after, stored_decision_fn *fn
 int store_put_state(struct store *s, const struct stored_state *st, struct err *e)
 {
     struct db_stmt *q;
-    int rc =
-        store_statement(s,
-                        "INSERT OR REPLACE INTO policy_state(route,ord,law,phase,experiment,"
-                        "champion,challenger,share,settings,state) VALUES(?,?,?,?,?,?,?,?,?,?)",
-                        &q, e);
+    int rc = store_statement(s,
+                             "INSERT OR REPLACE INTO policy_state(route,ord,law,phase,experiment,"
+                             "champion,challenger,share,settings,state,rows_hash) "
+                             "VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+                             &q, e);
     if (rc != ERR_OK)
         return rc;
     db_bind_str(q, 1, st->route);
@@ -190,6 +190,7 @@ int store_put_state(struct store *s, const struct stored_state *st, struct err *
     db_bind_f64(q, 8, st->share);
     db_bind_str(q, 9, st->settings);
     db_bind_str(q, 10, st->state);
+    db_bind_str(q, 11, st->rows_hash);
     return db_run(q, NULL, e);
 }
 
@@ -199,7 +200,7 @@ int store_get_state(struct store *s, struct str route, struct arena *a, struct s
     struct db_stmt *q;
     int rc = store_statement(s,
                              "SELECT ord,law,phase,experiment,champion,challenger,share,settings,"
-                             "state FROM policy_state WHERE route=?",
+                             "state,rows_hash FROM policy_state WHERE route=?",
                              &q, e);
     if (rc != ERR_OK)
         return rc;
@@ -216,7 +217,8 @@ int store_get_state(struct store *s, struct str route, struct arena *a, struct s
                                  .challenger = (uint64_t)db_col_i64(q, 5),
                                  .share = db_col_f64(q, 6),
                                  .settings = arena_str(a, db_col_str(q, 7)),
-                                 .state = arena_str(a, db_col_str(q, 8))};
+                                 .state = arena_str(a, db_col_str(q, 8)),
+                                 .rows_hash = arena_str(a, db_col_str(q, 9))};
     db_reset(q);
     return out->state.p && out->settings.p ? ERR_OK
                                            : err_set(e, ERR_NOMEM, "no memory for a state");

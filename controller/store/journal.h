@@ -42,6 +42,7 @@ struct stored_state {
     uint64_t champion, challenger;
     double share;
     struct str settings, state; /* JSON texts */
+    struct str rows_hash;       /* of everything up to ord; struct course */
 };
 MUST_USE int store_put_state(struct store *s, const struct stored_state *st, struct err *e);
 /* Texts in the arena; ERR_NOT_FOUND for a new route. */

@@ -11,28 +11,6 @@ static bool is_invalid(const struct output *o)
     return o->completion_tokens == 0 || str_trim(o->text).n == 0;
 }
 
-struct scored_row scored_row_of(const struct score *sc, const struct output *o, uint64_t row,
-                                int64_t now_us)
-{
-    return (struct scored_row){.row = row,
-                               .committed_us = now_us,
-                               .engine = o->engine,
-                               .epoch = o->epoch,
-                               .admission = o->admission,
-                               .route = o->route,
-                               .experiment = o->experiment,
-                               .stratum = o->stratum,
-                               .finish_reason = o->finish_reason,
-                               .choice = o->choice,
-                               .revision = o->revision,
-                               .propensity = o->propensity,
-                               .is_scored = sc->is_scored,
-                               .reward = sc->is_scored ? sc->reward : 0.0,
-                               .is_invalid = is_invalid(o),
-                               .prompt_tokens = o->prompt_tokens,
-                               .completion_tokens = o->completion_tokens};
-}
-
 static struct str text_or_empty(struct str s)
 {
     return s.p ? s : STR("");
@@ -246,7 +224,9 @@ int store_put_reject(struct store *s, const struct output *key, struct str raw, 
 #define ROW_COLUMNS                                                                                \
     "SELECT s.row,s.committed_us,o.engine,o.epoch,o.admission,o.route,o.experiment,o.stratum,"     \
     "o.finish_reason,o.choice,o.revision,o.propensity,s.reward,o.is_invalid,o.prompt_tokens,"      \
-    "o.completion_tokens FROM scores s JOIN outputs o ON o.id=s.output WHERE s.is_counted=1 AND "
+    "o.completion_tokens,o.arm,s.version,o.raw,s.checks FROM scores s JOIN outputs o ON "          \
+    "o.id=s.output "                                                                               \
+    "WHERE s.is_counted=1 AND "
 
 static struct scored_row read_row(struct db_stmt *q)
 {
@@ -267,7 +247,11 @@ static struct scored_row read_row(struct db_stmt *q)
                                .reward = is_scored ? db_col_f64(q, 12) : 0.0,
                                .is_invalid = db_col_i64(q, 13) != 0,
                                .prompt_tokens = (uint32_t)db_col_i64(q, 14),
-                               .completion_tokens = (uint32_t)db_col_i64(q, 15)};
+                               .completion_tokens = (uint32_t)db_col_i64(q, 15),
+                               .arm = db_col_str(q, 16),
+                               .version = db_col_str(q, 17),
+                               .raw = db_col_str(q, 18),
+                               .checks = db_col_str(q, 19)};
 }
 
 static int walk(struct db_stmt *q, scored_row_fn *fn, void *ctx, struct err *e)

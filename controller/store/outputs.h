@@ -14,7 +14,10 @@ struct scored_row {
     int64_t committed_us;
     struct str engine;
     uint64_t epoch, admission;
-    struct str route, experiment, stratum, finish_reason;
+    struct str route, arm, experiment, stratum, finish_reason;
+    struct str version; /* of the checks */
+    struct str raw;     /* the output as it came */
+    struct str checks;  /* results, JSON */
     uint32_t choice;
     uint64_t revision;
     double propensity;
@@ -33,8 +36,6 @@ struct put_result {
 /* The score and the output inside it. */
 MUST_USE int store_put_score(struct store *s, const struct score *sc, const struct output *o,
                              int64_t now_us, struct put_result *out, struct err *e);
-struct scored_row scored_row_of(const struct score *sc, const struct output *o, uint64_t row,
-                                int64_t now_us);
 
 MUST_USE int store_put_feedback(struct store *s, const struct feedback *f, int64_t now_us,
                                 bool *is_new, struct err *e);
