@@ -65,13 +65,15 @@ become_caller() {
     HOME=$home exec setpriv --reuid="$uid" --regid="$gid" --init-groups -- "$@"
 }
 
-# build PRESET: configure and compile; a finished build costs a second.
+# build PRESET: configure and compile; a finished build costs a second (ninja configures again by
+# itself when a CMakeLists.txt or the set of files has changed).
 build() {
     local preset=$1 log=$ROOT/build/$1.log jobs
     jobs=$(nproc)
     mkdir -p "$ROOT/build"
     say "building $preset (log: build/$preset.log)"
-    (cd "$ROOT" && cmake --preset "$preset" >"$log" 2>&1) ||
+    [ -e "$ROOT/build/$preset/build.ninja" ] ||
+        (cd "$ROOT" && cmake --preset "$preset" >"$log" 2>&1) ||
         { tail -30 "$log" >&2; die "cmake --preset $preset failed, see $log"; }
     if [ -t 2 ]; then
         (cd "$ROOT" && NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" -j "$jobs" 2>&1 |
