@@ -54,8 +54,9 @@ static int catch_up(struct ledger *l, struct course *c, struct err *e)
     return rc;
 }
 
-static int load_course(struct ledger *l, struct course *c, struct arena *a, struct err *e)
+static int load_course(struct ledger *l, struct ledger_route *r, struct arena *a, struct err *e)
 {
+    struct course *c = &r->course;
     struct stored_state st;
     struct err why = {0};
     int rc = store_get_state(l->store, str_from(c->route), a, &st, e);
@@ -65,6 +66,7 @@ static int load_course(struct ledger *l, struct course *c, struct arena *a, stru
         log_event(LOG_WARN, "law.rebuild", "route=%s why=\"%s\"", c->route, why.msg);
         c->ord = 0;
         c->rows_hash[0] = 0;
+        r->is_dirty = true; /* what is stored is not what this build makes of the rows */
     }
     return catch_up(l, c, e);
 }
@@ -146,7 +148,7 @@ static int load_route(struct ledger *l, uint32_t i, struct arena *a, struct err 
     course_init(&r->course, r->config->name, revision_of, l);
     int rc = load_salt(l, r, a, e);
     if (rc == ERR_OK)
-        rc = load_course(l, &r->course, a, e);
+        rc = load_course(l, r, a, e);
     if (rc == ERR_OK && r->course.policy)
         rc = ledger_tally_follow(l, r, e);
     return rc == ERR_OK ? rc : err_wrap(e, "route %s", r->course.route);

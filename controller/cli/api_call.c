@@ -79,6 +79,27 @@ static int call_api(struct cli *c, const char *path, struct str body, json_t **o
     return rc;
 }
 
+const char *cli_route_query(struct cli *c, const char *route)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = strlen(route);
+    char *out = arena_alloc(&c->arena, 3 * n + 1), *at = out;
+
+    for (size_t i = 0; out != NULL && i <= n; i++) {
+        unsigned char b = (unsigned char)route[i];
+        bool is_plain = (b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') ||
+                        (b >= 'A' && b <= 'Z') || (b != '\0' && strchr("-._~", b) != NULL);
+        if (is_plain || b == '\0') {
+            *at++ = (char)b;
+            continue;
+        }
+        *at++ = '%';
+        *at++ = hex[b >> 4];
+        *at++ = hex[b & 15];
+    }
+    return out != NULL ? out : "";
+}
+
 int cli_get(struct cli *c, const char *path, json_t **out, struct err *e)
 {
     return call_api(c, path, (struct str){0}, out, e);
@@ -90,7 +111,10 @@ int cli_post(struct cli *c, const char *path, json_t *body, json_t **out, struct
     int rc;
 
     buf_init(&text, MiB);
-    TRY(body != NULL ? json_write(body, &text, e) : (buf_put_c(&text, "{}"), ERR_OK));
+    /* An empty body would be another command: on the first route, back to the last revision. */
+    if (body == NULL)
+        TRY(err_set(e, ERR_INVALID, "a text on the command line is not valid UTF-8"));
+    TRY(json_write(body, &text, e));
     TRY(call_api(c, path, buf_str(&text), out, e));
 out:
     buf_free(&text);

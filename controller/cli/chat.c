@@ -20,7 +20,8 @@ struct chat {
     json_t *messages;
     struct buf answer, raw; /* text so far; bytes that were no event, for error answers */
     const char *url, *auth;
-    json_t *usage; /* of the last turn, NULL = none */
+    json_t *usage;     /* of the last turn, NULL = none */
+    char failure[200]; /* an error that came inside the stream */
 };
 
 static void put_safely(struct str text)
@@ -40,6 +41,9 @@ static bool on_event(void *ctx, struct str data)
 
     if (str_eq_c(data, "[DONE]") || json_parse(data, 0, &doc, NULL) != ERR_OK)
         return true;
+    const json_t *error = json_object_get(json_object_get(doc, "error"), "message");
+    if (json_is_string(error))
+        snprintf(chat->failure, sizeof chat->failure, "%s", json_string_value(error));
     const json_t *choice = json_array_get(json_object_get(doc, "choices"), 0);
     const json_t *text = json_object_get(json_object_get(choice, "delta"), "content");
     if (json_is_string(text)) {
@@ -95,6 +99,7 @@ static int send_turn(struct chat *chat, struct str body, struct err *e)
                              .on_data = on_data,
                              .ctx = &stream};
 
+    chat->failure[0] = '\0';
     buf_reset(&chat->answer);
     buf_reset(&chat->raw);
     sse_init(&stream.sse, 4 * MiB, on_event, chat);
@@ -103,6 +108,8 @@ static int send_turn(struct chat *chat, struct str body, struct err *e)
         rc = refused(chat, r.status, e);
     else if (rc == ERR_IO)
         rc = err_wrap(e, "no engine answers at %s (start one with 'milepost up')", chat->url);
+    else if (rc == ERR_OK && chat->failure[0])
+        rc = err_set(e, ERR_IO, "the engine broke off: %s", chat->failure);
     sse_fini(&stream.sse);
     http_result_free(&r);
     return rc;

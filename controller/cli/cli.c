@@ -22,7 +22,7 @@ static void print_help(const struct cli_usage *u, const struct opt_group *groups
     printf("\nExit codes: 0 done, 1 it did not work, 2 command line or configuration.\n");
 }
 
-static const char *find_config(const char *given)
+const char *cli_find_config(const char *given)
 {
     const char *from_env = getenv("MILEPOST_CONFIG");
 
@@ -75,7 +75,7 @@ int cli_begin(struct cli *c, const struct cli_usage *u, int argc, char **argv, i
     *n_args = given;
     if (u->needs_no_config)
         return CLI_CONTINUE;
-    c->config_path = find_config(c->config_path);
+    c->config_path = cli_find_config(c->config_path);
     return cli_reload(c, &e) == ERR_OK ? CLI_CONTINUE : (cli_fail(&e), CLI_USAGE);
 }
 

@@ -73,6 +73,11 @@ const char *cli_url(struct cli *c, const char *given, struct str host, int64_t p
 const char *cli_engine_url(struct cli *c);
 const char *cli_controller_url(struct cli *c);
 
+/* given, else $MILEPOST_CONFIG, else the first of the usual places; NULL = none. */
+const char *cli_find_config(const char *given);
+/* A route's name as it may stand in a path (RFC 3986, 2.1). */
+const char *cli_route_query(struct cli *c, const char *route);
+
 /* Calls of the controller's API (controller/API.md); path begins with '/'. *out is released with
  * json_decref. An error answer becomes an err with the server's message; a connection refused says
  * what to start. body may be NULL. */

@@ -41,7 +41,8 @@ static int ask_verifier(struct cli *c, struct err *e)
 static int check(struct cli *c, struct err *e)
 {
     if (c->config_path == NULL)
-        return err_set(e, ERR_INVALID, "no configuration file: milepost config check FILE");
+        return err_set(e, ERR_INVALID,
+                       "no configuration file here; give one: milepost config check FILE");
     if (cli_reload(c, e) != ERR_OK || ask_verifier(c, e) != ERR_OK)
         return e->code;
     json_t *answer = json_pack("{s:s, s:b}", "file", c->config_path, "ok", 1);
@@ -60,9 +61,9 @@ static int print(struct cli *c, const char *verb, struct err *e)
     int rc = ERR_OK;
 
     buf_init(&out, 16 * MiB);
-    if (strcmp(verb, "reference") == 0)
+    if (strcmp(verb, "reference") == 0 && !c->json)
         cfg_reference(&MILEPOST_CONFIG, &out);
-    else if (strcmp(verb, "schema") == 0)
+    else if (strcmp(verb, "print") != 0) /* the schema is the reference in JSON */
         rc = cfg_json_schema(&MILEPOST_CONFIG, &out, e);
     else if ((rc = cli_reload(c, e)) == ERR_OK)
         rc = cfg_print(&MILEPOST_CONFIG, &c->config, &out, e);
@@ -91,8 +92,7 @@ int cmd_config(struct cli *c, int argc, char **argv)
 
     if (code != CLI_CONTINUE)
         return code;
-    if (n_args == 2)
-        c->config_path = argv[1];
+    c->config_path = cli_find_config(n_args == 2 ? argv[1] : c->config_path);
     if (strcmp(argv[0], "check") == 0)
         rc = check(c, &e);
     else if (strcmp(argv[0], "print") == 0 || strcmp(argv[0], "reference") == 0 ||

@@ -3,6 +3,8 @@
  * Exit codes: 0 done, 1 it did not work, 2 command line or configuration. */
 #include "controller/cli/cli.h"
 
+#include "common/nearest.h"
+
 #include <string.h>
 
 #ifndef MILEPOST_VERSION
@@ -39,6 +41,18 @@ static void print_help(FILE *to)
                 "Exit codes: 0 done, 1 it did not work, 2 command line or configuration.\n");
 }
 
+static int unknown(const char *name)
+{
+    const char *names[N_COMMANDS];
+
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        names[i] = COMMANDS[i].name;
+    const char *near = nearest_name(str_from(name), names, N_COMMANDS);
+    fprintf(stderr, "milepost: no command '%s'%s%s%s; 'milepost --help' lists them\n", name,
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return CLI_USAGE;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -62,6 +76,5 @@ int main(int argc, char **argv)
             return code;
         }
     }
-    fprintf(stderr, "milepost: no command '%s'; 'milepost --help' lists them\n", argv[1]);
-    return CLI_USAGE;
+    return unknown(argv[1]);
 }

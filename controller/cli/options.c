@@ -147,7 +147,8 @@ static void print_default(const struct opt *o, FILE *to)
 {
     if (o->kind == OPT_INT)
         fprintf(to, " (default %lld)", (long long)*(const int64_t *)o->value);
-    else if (o->kind == OPT_TEXT && *(const char *const *)o->value != NULL)
+    else if (o->kind == OPT_TEXT && *(const char *const *)o->value != NULL &&
+             **(const char *const *)o->value != '\0')
         fprintf(to, " (default %s)", *(const char *const *)o->value);
 }
 

@@ -39,7 +39,7 @@ static int show(struct cli *c, const struct params_options *o, struct err *e)
 {
     struct table t;
     json_t *doc = NULL;
-    struct str path = arena_printf(&c->arena, "/api/params?route=%s", o->route);
+    struct str path = arena_printf(&c->arena, "/api/params?route=%s", cli_route_query(c, o->route));
     int rc;
 
     TRY(cli_get(c, path.p, &doc, e));
@@ -61,8 +61,8 @@ out:
 
 static int revisions(struct cli *c, const struct params_options *o, json_t **doc, struct err *e)
 {
-    struct str path = arena_printf(&c->arena, "/api/revisions?route=%s&limit=%lld", o->route,
-                                   (long long)o->limit);
+    struct str path = arena_printf(&c->arena, "/api/revisions?route=%s&limit=%lld",
+                                   cli_route_query(c, o->route), (long long)o->limit);
 
     return path.p != NULL ? cli_get(c, path.p, doc, e) : err_set(e, ERR_NOMEM, "path");
 }
@@ -146,8 +146,8 @@ static int diff(struct cli *c, struct params_options *o, int n_args, char **args
         TRY(str_to_i64(str_from(args[i]), &number[i], e));
         side[i] = find_revision(doc, number[i]);
         if (side[i] == NULL)
-            TRY(err_set(e, ERR_NOT_FOUND, "route '%s' has no revision %s; see 'params history'",
-                        o->route, args[i]));
+            TRY(err_set(e, ERR_NOT_FOUND, "%s has no revision %s; see 'params history'",
+                        o->route[0] ? o->route : "the first route", args[i]));
     }
     rc = print_diff(c, side[0], side[1]);
 out:

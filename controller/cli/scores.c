@@ -73,7 +73,7 @@ int cmd_scores(struct cli *c, int argc, char **argv)
     if (code != CLI_CONTINUE)
         return code;
     struct str path = arena_printf(&c->arena, "/api/scores?worst=%d&limit=%lld&route=%s", worst,
-                                   (long long)limit, route);
+                                   (long long)limit, cli_route_query(c, route));
     if (path.p == NULL || cli_get(c, path.p, &doc, &e) != ERR_OK)
         return cli_fail(&e);
     code = CLI_OK;

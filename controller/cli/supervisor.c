@@ -63,6 +63,22 @@ static bool is_wanted(const struct supervisor *s, enum supervised i)
     return false;
 }
 
+static int check_names(const char *only, struct err *e)
+{
+    struct str rest = str_from(only), name;
+
+    while (str_split(&rest, ',', &name)) {
+        bool is_known = false;
+        for (int i = 0; i < SUP_COUNT; i++)
+            is_known = is_known || str_eq_c(str_trim(name), NAMES[i]);
+        if (!is_known)
+            return err_set(e, ERR_INVALID,
+                           "--only: '" STR_FMT "' is none of controller, verifier, engine",
+                           STR_ARG(name));
+    }
+    return ERR_OK;
+}
+
 static int set_argv(struct supervisor *s, struct child *ch, struct err *e)
 {
     struct cli *c = s->cli;
@@ -122,6 +138,8 @@ int supervisor_open(struct supervisor **out, struct cli *c, const struct supervi
     s->cli = c;
     s->options = *o;
     s->lock_fd = s->stop_fd = -1;
+    if (o->only != NULL)
+        TRY(check_names(o->only, e));
     TRY(stop_setup(&s->stop_fd, e));
     for (enum supervised i = 0; i < SUP_COUNT; i++)
         TRY(set_child(s, i, e));

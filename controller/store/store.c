@@ -93,12 +93,36 @@ int store_open(struct store **out, const char *path, struct err *e)
     return store_new(out, db, lock_fd, e);
 }
 
+/* A reader cannot migrate, and must not misread what another version wrote. */
+static int check_version(struct store *s, const char *path, struct err *e)
+{
+    int64_t have;
+    int rc = store_number(s, "PRAGMA user_version", &have, e);
+    if (rc != ERR_OK || have == (int64_t)SCHEMA_MIGRATIONS_COUNT)
+        return rc;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: written by %s version (schema %lld, this one reads %d)%s", path,
+                   have > (int64_t)SCHEMA_MIGRATIONS_COUNT ? "a newer" : "an older",
+                   (long long)have, (int)SCHEMA_MIGRATIONS_COUNT,
+                   have > (int64_t)SCHEMA_MIGRATIONS_COUNT
+                       ? "; use that version"
+                       : "; a controller of this version brings it up to date when it starts");
+}
+
 int store_open_readonly(struct store **out, const char *path, struct err *e)
 {
     struct db *db;
     *out = NULL;
     int rc = db_open_readonly(&db, path, e);
-    return rc == ERR_OK ? store_new(out, db, -1, e) : rc;
+    if (rc == ERR_OK)
+        rc = store_new(out, db, -1, e);
+    if (rc == ERR_OK)
+        rc = check_version(*out, path, e);
+    if (rc != ERR_OK) {
+        store_close(*out);
+        *out = NULL;
+    }
+    return rc;
 }
 
 void store_close(struct store *s)

@@ -103,6 +103,15 @@ def test_second_up_is_refused(folder, tiny):
         up.stop()
 
 
+def test_a_wrong_command_line_says_what_was_meant(folder, tiny):
+    system = System(folder, tiny)
+    assert "did you mean 'status'" in milepost(system, "statsu", code=2)
+    assert "none of controller, verifier, engine" in milepost(system, "up", "--only", "engne", code=2)
+    assert "(default )" not in milepost(system, "params", "--help")
+    for args in (("reference",), ("schema",), ("check",)):
+        json.loads(milepost(system, "config", *args, "--json"))
+
+
 def test_commands(folder, tiny):
     system = System(folder, tiny)
     up = Up(system)
@@ -125,6 +134,11 @@ def test_commands(folder, tiny):
         assert "temperature" in error
         error = milepost(system, "params", "set", "temperature=9", code=2)
         assert "temperature" in error and "9" in error
+        for args in (("rollback", "--route", b"\xff"), ("rollback", "--reason", b"caf\xe9"),
+                     ("params", "set", "temperature=0.6", "--reason", b"\xe9")):
+            assert "UTF-8" in milepost(system, *args, code=2), "another command was sent instead"
+        assert len(json.loads(milepost(system, "params", "history", "--json"))["revisions"]) == 1
+        assert "no route 'a b&limit=0'" in milepost(system, "scores", "--route", "a b&limit=0", code=1)
         changed = json.loads(milepost(system, "params", "set", "temperature=0.5", "--now", "--reason",
                                       "test", "--json"))
         number = str(changed["revision"])
