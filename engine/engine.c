@@ -304,6 +304,8 @@ int engine_run(struct engine *g, int stop_fd, struct err *e)
               STR_ARG(g->load.name), STR_ARG(m->arch), m->weight_bytes / MiB, g->load.max_context,
               g->load.n_kv_blocks * KV_BLOCK_TOKENS, g->wire ? "on" : "off");
     http_server_run(g->server);
+    if (api_is_device_lost(g->api))
+        return err_set(e, ERR_DEVICE, "the device failed: start the engine again");
     return ERR_OK;
 }
 

@@ -44,6 +44,8 @@ const struct route_table *api_get_table(const struct api *a);
 /* False: new generations get 503 with Retry-After. */
 void api_set_admitting(struct api *a, bool is_admitting);
 uint32_t api_open_jobs(const struct api *a);
+/* The device failed for good (its errors are sticky): the API has asked the server to stop. */
+bool api_is_device_lost(const struct api *a);
 
 /* The error body of the API, for what the server answers itself. */
 void api_error_body(int status, const char *message, struct buf *out);

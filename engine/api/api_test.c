@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-enum mode { SAY, SILENT, FAIL };
+enum mode { SAY, SILENT, FAIL, LOSE_DEVICE };
 enum { MAX_REQUESTS = 16, CONTEXT = 256 };
 
 struct generator {
@@ -91,7 +91,7 @@ static void told_drain(struct generator *g)
         g->n_cancelled += is_cancelled;
         if (!is_cancelled) {
             ev.finish = GEN_ERROR;
-            err_set(&ev.err, ERR_DEVICE, "the device is gone");
+            (void)err_set(&ev.err, g->mode == FAIL ? ERR_BUG : ERR_DEVICE, "the device is gone");
         }
         r->on_event(r->ctx, &ev);
     }
@@ -110,6 +110,7 @@ struct fixture_api {
     struct http_client *client;
     struct api *api;
     pthread_t thread;
+    bool is_ended;
     char url[64], dir[40];
     struct arena arena;
     struct milepost_config config;
@@ -200,8 +201,10 @@ static void stop_now(void *server)
 static int tear_down(void **state)
 {
     struct fixture_api *f = *state;
-    assert_true(http_server_post(f->server, stop_now, f->server));
-    pthread_join(f->thread, NULL);
+    if (!f->is_ended) {
+        assert_true(http_server_post(f->server, stop_now, f->server));
+        pthread_join(f->thread, NULL);
+    }
     api_detach(f->api);
     for (uint64_t i = 1; i <= MAX_REQUESTS; i++)
         told_cancel(&f->generator, (struct gen_handle){i});
@@ -337,6 +340,18 @@ static void test_a_generation_that_fails(void **state)
     http_result_free(&r);
 }
 
+static void test_a_lost_device_ends_the_loop(void **state)
+{
+    struct fixture_api *f = *state;
+    struct http_result r;
+    f->generator.mode = LOSE_DEVICE;
+    assert_int_equal(post(f, "/v1/chat/completions", ASK(""), &r), 500);
+    http_result_free(&r);
+    pthread_join(f->thread, NULL); /* without anybody asking it to */
+    assert_true(api_is_device_lost(f->api));
+    f->is_ended = true;
+}
+
 static void test_no_room_for_all_choices(void **state)
 {
     struct fixture_api *f = *state;
@@ -410,6 +425,7 @@ int main(void)
         TEST(test_stream_and_stop_string),
         TEST(test_a_silent_stream_gets_comments_until_its_client_leaves),
         TEST(test_a_generation_that_fails),
+        TEST(test_a_lost_device_ends_the_loop),
         TEST(test_no_room_for_all_choices),
         TEST(test_not_admitting),
         TEST(test_prompts_that_do_not_fit),

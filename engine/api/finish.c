@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { DEVICE_GRACE_MS = 1000 };
+
 /* As recorded, and what OpenAI's clients know. */
 static const char *const RECORDED[] = {[GEN_STOP] = "stop",
                                        [GEN_LENGTH] = "length",
@@ -126,6 +128,17 @@ static void complete_output(struct choice *c, const struct gen_event *ev)
     o->decode_us = ev->decode_us;
 }
 
+/* No later request could do better here: the process ends and whoever runs it starts another. */
+static void lose_device(struct api *a, const struct err *e)
+{
+    if (a->is_device_lost)
+        return;
+    log_event(LOG_ERROR, "api.device_lost", "err=\"%s\"", e->msg);
+    a->is_device_lost = true;
+    a->is_admitting = false;
+    http_server_stop(a->config.server, DEVICE_GRACE_MS);
+}
+
 static void end_choice(struct choice *c, const struct gen_event *ev)
 {
     struct job *j = c->job;
@@ -136,6 +149,8 @@ static void end_choice(struct choice *c, const struct gen_event *ev)
     }
     if (ev->finish == GEN_ERROR && !j->error.code)
         j->error = ev->err;
+    if (ev->finish == GEN_ERROR && ev->err.code == ERR_DEVICE)
+        lose_device(j->api, &ev->err);
     complete_output(c, ev);
     metric_observe(j->metrics.output_tokens, c->n_token);
     api_metrics_finish(&j->api->metrics, c->finish, j->route.arm->name);

@@ -69,7 +69,7 @@ struct api {
     uint32_t n_jobs;
     uint64_t next_admission;
     size_t longest_token; /* bytes, of the vocabulary */
-    bool is_admitting;
+    bool is_admitting, is_device_lost;
     struct api_metrics metrics;
 };
 

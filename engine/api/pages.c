@@ -262,3 +262,8 @@ uint32_t api_open_jobs(const struct api *a)
 {
     return a->n_jobs;
 }
+
+bool api_is_device_lost(const struct api *a)
+{
+    return a->is_device_lost;
+}
