@@ -18,6 +18,11 @@ struct http_route {
     void *ctx;
 };
 
+struct http_peer { /* a connection as /proc knows it; inode 0 = none seen */
+    uint64_t inode;
+    struct mono since; /* its last request began or ended, or it came */
+};
+
 struct http_watch { /* an fd or a timer */
     struct http_watch *next;
     struct event *event;
@@ -42,8 +47,12 @@ struct http_server {
     struct http_watch *watches;
     struct http_request *requests;
     uint32_t n_requests;
-    uint32_t n_unsent;                     /* answered, but bytes may still wait in our buffers */
-    uint32_t n_connections, n_since_count; /* an upper bound, counted again when it matters */
+    uint32_t n_unsent;                  /* answered, but bytes may still wait in our buffers */
+    uint32_t n_connections, n_accepted; /* their sum is an upper bound, counted again if needed */
+    struct mono looked_at;
+    bool is_paused;          /* not accepting: far too many, or no descriptors left */
+    struct http_peer *peers; /* [n_peers], by descriptor */
+    uint32_t n_peers;
     bool stopping;
     struct mono cut_at; /* while stopping: when open requests are cut */
     bool was_cut, is_flushing;
@@ -73,6 +82,10 @@ void http_abandon(struct http_request *r);
 void http_find_departed(int fd, short what, void *server); /* timer */
 void http_schedule_peek(struct http_server *s);
 void http_run_posts(int fd, short what, void *server);
+/* http_peers.c: how many connections there may be, and how long one may be silent. */
+MUST_USE int http_peers_watch(struct http_server *s, struct err *e);
 bool http_count_is_over(struct http_server *s);
+void http_peer_touch(struct http_request *r);
+int http_request_fd(const struct http_request *r); /* -1 = the client is gone */
 
 #endif

@@ -1,12 +1,11 @@
-/* The loop around the requests: watched descriptors, timers, posts from other threads, counting
- * connections, stopping with grace. */
+/* The loop around the requests: watched descriptors, timers, posts from other threads,
+ * stopping with grace. */
 #include "common/http_internal.h"
 
-#include <dirent.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
-#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -89,45 +88,6 @@ void http_run_posts(int fd, short what, void *server)
     }
 }
 
-/* Sockets of this process whose local port is ours, less the listening one. libevent 2.1 has no
- * count of its own, and its close callback does not see connections that never sent a request. */
-static uint32_t count_connections(const struct http_server *s)
-{
-    DIR *d = opendir("/proc/self/fd");
-    uint32_t n = 0;
-    for (struct dirent *f; d && (f = readdir(d));) {
-        struct sockaddr_storage a;
-        socklen_t size = sizeof a;
-        int fd = (int)strtol(f->d_name, NULL, 10);
-        if (f->d_name[0] == '.' || getsockname(fd, (struct sockaddr *)&a, &size) != 0)
-            continue;
-        if (a.ss_family == AF_INET)
-            n += ntohs(((struct sockaddr_in *)&a)->sin_port) == s->port;
-        else if (a.ss_family == AF_INET6)
-            n += ntohs(((struct sockaddr_in6 *)&a)->sin6_port) == s->port;
-    }
-    if (d)
-        closedir(d);
-    return n ? n - 1 : 0;
-}
-
-/* Counting costs a system call per descriptor, so it is done again only after as many requests as
- * could have brought the number over the limit. */
-bool http_count_is_over(struct http_server *s)
-{
-    uint32_t max = s->config.max_connections;
-    if (max == 0 || s->n_connections + ++s->n_since_count <= max)
-        return false;
-    s->n_connections = count_connections(s);
-    s->n_since_count = 0;
-    return s->n_connections > max;
-}
-
-uint32_t http_server_open_connections(const struct http_server *s)
-{
-    return count_connections(s);
-}
-
 void http_schedule_peek(struct http_server *s)
 {
     static const struct timeval PERIOD = {0, PEEK_US};
@@ -135,18 +95,15 @@ void http_schedule_peek(struct http_server *s)
         event_add(s->peek, &PERIOD);
 }
 
+/* Also when bytes of a further request wait unread before the end. */
 static bool has_left(const struct http_request *r)
 {
-    struct evhttp_connection *c = evhttp_request_get_connection(r->ev);
-    char byte;
-    if (!c)
-        return true;
-    int fd = bufferevent_getfd(evhttp_connection_get_bufferevent(c));
-    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    struct pollfd p = {.fd = http_request_fd(r), .events = POLLRDHUP};
+    return p.fd < 0 || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)));
 }
 
 /* A request that has not begun to answer is not watched by evhttp: a client that left it is seen by
- * peeking at its socket. The timer runs only while there is such a request. */
+ * asking its socket. The timer runs only while there is such a request. */
 void http_find_departed(int fd, short what, void *server)
 {
     (void)fd;

@@ -60,9 +60,9 @@ static void set_limits(struct http_server *s)
     const struct http_server_config *c = &s->config;
     evhttp_set_max_body_size(s->http, (ev_ssize_t)(2 * c->max_body_bytes + 16 * MiB));
     evhttp_set_max_headers_size(s->http, (ev_ssize_t)c->max_header_bytes);
-    evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD |
-                                            EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
-                                            EVHTTP_REQ_OPTIONS);
+    evhttp_set_allowed_methods(
+        s->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT |
+                     EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH | EVHTTP_REQ_TRACE);
     struct timeval idle = {c->idle_timeout_ms / 1000, c->idle_timeout_ms % 1000 * 1000};
     evhttp_set_timeout_tv(s->http, &idle);
     evhttp_set_gencb(s->http, dispatch, s);
@@ -89,6 +89,7 @@ int http_server_open(struct http_server **out, const struct http_server_config *
     set_limits(s);
     TRY(add_wakeup(s, e));
     TRY(bind_address(s, e));
+    TRY(http_peers_watch(s, e));
     s->peek = event_new(s->base, -1, 0, http_find_departed, s);
     if (!s->peek)
         TRY(err_set(e, ERR_NOMEM, "http: events"));
@@ -131,6 +132,7 @@ void http_server_close(struct http_server *s)
         event_base_free(s->base);
     if (s->wake_fd >= 0)
         close(s->wake_fd);
+    free(s->peers);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -157,17 +159,19 @@ int http_server_route(struct http_server *s, const char *method, const char *pat
     return ERR_OK;
 }
 
-/* The first route whose path and method fit; *path_known tells 405 from 404. */
+/* The first route whose path and method fit; `allowed` gets the methods of the path otherwise, so
+ * that a 405 can name them. HEAD is GET whose body stays here (RFC 9110, 9.3.2). */
 static const struct http_route *find_route(const struct http_server *s, struct str path,
-                                           const char *method, bool *path_known)
+                                           const char *method, struct buf *allowed)
 {
-    *path_known = false;
+    bool is_head = strcmp(method, "HEAD") == 0;
     for (const struct http_route *r = s->routes; r; r = r->next) {
         if (r->is_prefix ? !str_starts(path, r->path) : !str_eq(path, r->path))
             continue;
-        *path_known = true;
-        if (!r->method || strcmp(r->method, method) == 0)
+        if (!r->method || strcmp(r->method, is_head ? "GET" : method) == 0)
             return r;
+        buf_printf(allowed, "%s%s%s", allowed->n ? ", " : "", r->method,
+                   strcmp(r->method, "GET") == 0 ? ", HEAD" : "");
     }
     return NULL;
 }
@@ -182,6 +186,8 @@ static void refuse(struct http_request *r, int status, const char *message)
         buf_printf(&body, "{\"error\":{\"message\":\"%s\"}}", message);
     if (status == 413 || status == 503)
         http_reply_header(r, "Connection", STR("close"));
+    if (status == 503)
+        http_reply_header(r, "Retry-After", STR("1"));
     http_reply(r, status, "application/json", buf_str(&body));
     buf_free(&body);
 }
@@ -205,7 +211,16 @@ static struct http_request *request_new(struct http_server *s, struct evhttp_req
     char *decoded = evhttp_uridecode(path && *path ? path : "/", 0, &n);
     r->path = arena_str(&r->arena, (struct str){decoded, decoded ? n : 0});
     free(decoded);
+    http_peer_touch(r);
     return r;
+}
+
+static void refuse_route(struct http_request *r, struct str allowed)
+{
+    if (allowed.n)
+        http_reply_header(r, "Allow", allowed);
+    refuse(r, allowed.n ? 405 : 404,
+           allowed.n ? "this path does not answer that method" : "no such path");
 }
 
 static void dispatch(struct evhttp_request *ev, void *ctx)
@@ -216,35 +231,33 @@ static void dispatch(struct evhttp_request *ev, void *ctx)
         evhttp_send_error(ev, 503, NULL);
         return;
     }
-    bool path_known;
-    const struct http_route *route = find_route(s, r->path, http_request_method(r), &path_known);
+    char methods[128];
+    struct buf allowed = {.p = methods, .cap = sizeof methods, .max_bytes = sizeof methods - 1};
+    const struct http_route *route = find_route(s, r->path, http_request_method(r), &allowed);
     if (evbuffer_get_length(evhttp_request_get_input_buffer(ev)) > s->config.max_body_bytes)
         refuse(r, 413, "the request body is larger than this server allows");
     else if (http_count_is_over(s))
         refuse(r, 503, "too many connections: try again later");
     else if (!route)
-        refuse(r, path_known ? 405 : 404,
-               path_known ? "this path does not answer that method" : "no such path");
+        refuse_route(r, buf_str(&allowed));
     else
         route->fn(r, route->ctx);
 }
 
 const char *http_request_method(const struct http_request *r)
 {
-    switch (evhttp_request_get_command(r->ev)) {
-    case EVHTTP_REQ_GET:
-        return "GET";
-    case EVHTTP_REQ_POST:
-        return "POST";
-    case EVHTTP_REQ_HEAD:
-        return "HEAD";
-    case EVHTTP_REQ_PUT:
-        return "PUT";
-    case EVHTTP_REQ_DELETE:
-        return "DELETE";
-    default:
-        return "OPTIONS";
-    }
+    static const struct {
+        enum evhttp_cmd_type type;
+        const char *name;
+    } METHODS[] = {{EVHTTP_REQ_GET, "GET"},       {EVHTTP_REQ_POST, "POST"},
+                   {EVHTTP_REQ_HEAD, "HEAD"},     {EVHTTP_REQ_PUT, "PUT"},
+                   {EVHTTP_REQ_DELETE, "DELETE"}, {EVHTTP_REQ_OPTIONS, "OPTIONS"},
+                   {EVHTTP_REQ_PATCH, "PATCH"},   {EVHTTP_REQ_TRACE, "TRACE"}};
+    size_t i = 0;
+    while (i + 1 < sizeof METHODS / sizeof *METHODS &&
+           METHODS[i].type != evhttp_request_get_command(r->ev))
+        i++;
+    return METHODS[i].name;
 }
 
 struct str http_request_path(const struct http_request *r)

@@ -23,8 +23,9 @@ struct http_server_config {
     const char *host; /* "127.0.0.1" */
     uint16_t port;    /* 0 = any free one, see http_server_port */
     size_t max_body_bytes, max_header_bytes;
-    uint32_t max_connections; /* beyond: 503 and close */
+    uint32_t max_connections; /* beyond: 503 and close; far beyond: they wait to be accepted */
     uint32_t idle_timeout_ms; /* no byte either way */
+    uint32_t request_ms;      /* the next request must be there, whole; 0 = idle_timeout_ms */
     size_t slow_reader_bytes; /* queued output above which a stream is cut (1 MiB) */
     /* Called for errors the server answers itself (404, 405, 413, 400, 503): writes the body in
      * the API's error shape. NULL gives {"error":{"message":...}}. */
@@ -52,7 +53,7 @@ MUST_USE int http_server_watch(struct http_server *s, int fd, void (*fn)(int fd,
                                void *ctx, struct err *e);
 MUST_USE int http_server_every(struct http_server *s, uint32_t ms, void (*fn)(void *ctx), void *ctx,
                                struct err *e);
-uint32_t http_server_open_connections(const struct http_server *s);
+uint32_t http_server_open_connections(struct http_server *s); /* loop thread */
 
 /* The request. Borrowed until answered. */
 const char *http_request_method(const struct http_request *r);

@@ -4,7 +4,9 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/event.h>
 #include <event2/http.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -18,9 +20,16 @@ static void request_free(struct http_request *r)
     free(r);
 }
 
+int http_request_fd(const struct http_request *r)
+{
+    struct evhttp_connection *c = evhttp_request_get_connection(r->ev);
+    return c ? bufferevent_getfd(evhttp_connection_get_bufferevent(c)) : -1;
+}
+
 static void clear_close_callback(struct http_request *r)
 {
     struct evhttp_connection *c = evhttp_request_get_connection(r->ev);
+    http_peer_touch(r);
     r->on_close = NULL;
     if (c)
         evhttp_connection_set_closecb(c, NULL, NULL);
@@ -64,10 +73,15 @@ static void count_unsent(struct http_request *r)
 void http_reply(struct http_request *r, int status, const char *content_type, struct str body)
 {
     struct evbuffer *out = evbuffer_new();
+    char length[24];
     clear_close_callback(r);
     http_reply_header(r, "Content-Type", str_from(content_type));
-    if (out)
+    if (evhttp_request_get_command(r->ev) == EVHTTP_REQ_HEAD) {
+        snprintf(length, sizeof length, "%zu", body.n); /* evhttp gives it only with a body */
+        http_reply_header(r, "Content-Length", str_from(length));
+    } else if (out) {
         evbuffer_add(out, body.p, body.n);
+    }
     count_unsent(r);
     evhttp_send_reply(r->ev, status, NULL, out);
     if (out)
@@ -92,17 +106,30 @@ void http_stream_on_close(struct http_request *r, void (*fn)(void *ctx), void *c
         http_schedule_peek(r->server);
 }
 
+/* While a stream runs evhttp reads on, to see the client leave, and keeps what it reads: a client
+ * that sends without end would fill our memory. 0 = read without a limit again. */
+static void limit_reading(struct http_request *r, size_t bytes)
+{
+    struct evhttp_connection *c = evhttp_request_get_connection(r->ev);
+    if (c)
+        bufferevent_setwatermark(evhttp_connection_get_bufferevent(c), EV_READ, 0, bytes);
+}
+
 void http_stream_begin(struct http_request *r, int status, const char *content_type)
 {
     r->begun = true;
+    limit_reading(r, r->server->config.slow_reader_bytes);
     http_reply_header(r, "Content-Type", str_from(content_type));
     evhttp_send_reply_start(r->ev, status, NULL);
 }
 
-/* Bytes that wait for a slow client. */
-static size_t queued_bytes(struct evhttp_connection *c)
+/* A slow client leaves bytes waiting; one that sends while it is answered sends bytes nobody takes,
+ * and from the limit on its departure would not be seen. */
+static bool is_over(struct evhttp_connection *c, size_t limit)
 {
-    return evbuffer_get_length(bufferevent_get_output(evhttp_connection_get_bufferevent(c)));
+    struct bufferevent *b = evhttp_connection_get_bufferevent(c);
+    return evbuffer_get_length(bufferevent_get_output(b)) > limit ||
+           evbuffer_get_length(bufferevent_get_input(b)) >= limit;
 }
 
 bool http_stream_send(struct http_request *r, struct str chunk)
@@ -110,7 +137,7 @@ bool http_stream_send(struct http_request *r, struct str chunk)
     struct evhttp_connection *c = evhttp_request_get_connection(r->ev);
     if (r->gone || !c)
         return false;
-    if (queued_bytes(c) > r->server->config.slow_reader_bytes) {
+    if (is_over(c, r->server->config.slow_reader_bytes)) {
         r->gone = true;
         shutdown(bufferevent_getfd(evhttp_connection_get_bufferevent(c)), SHUT_RDWR);
         return false;
@@ -131,6 +158,7 @@ bool http_stream_send(struct http_request *r, struct str chunk)
 void http_stream_end(struct http_request *r)
 {
     clear_close_callback(r);
+    limit_reading(r, 0);
     count_unsent(r);
     evhttp_send_reply_end(r->ev);
     request_free(r);

@@ -6,6 +6,7 @@
 #include "common/http_server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -93,6 +94,7 @@ static struct http_server_config test_config(void)
                                        .max_header_bytes = 4096,
                                        .max_connections = 8,
                                        .idle_timeout_ms = 10000,
+                                       .request_ms = 700,
                                        .slow_reader_bytes = 256 * 1024};
 }
 
@@ -212,6 +214,144 @@ static void test_client_that_leaves(void **state)
     }
 }
 
+/* What the server sends until it closes, or within the time. */
+static struct str raw_read(int fd, char *out, size_t cap, int ms)
+{
+    struct timeval tv = {ms / 1000, ms % 1000 * 1000};
+    size_t n = 0;
+    ssize_t got;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
+    while (n < cap && (got = recv(fd, out + n, cap - n, 0)) > 0)
+        n += (size_t)got;
+    return (struct str){out, n};
+}
+
+static void test_methods(void **state)
+{
+    static const struct {
+        const char *request, *status, *header;
+    } ROWS[] = {
+        {"HEAD /stream", "HTTP/1.1 200", "text/event-stream"},
+        {"HEAD /echo/a", "HTTP/1.1 200", "Content-Length: 16\r\n"}, /* "HEAD /echo/a [] " */
+        {"GET /post", "HTTP/1.1 405", "Allow: POST\r\n"},
+        {"HEAD /post", "HTTP/1.1 405", "Allow: POST\r\n"},
+        {"POST /hold", "HTTP/1.1 405", "Allow: GET, HEAD\r\n"},
+        {"PATCH /post", "HTTP/1.1 405", "application/json"},
+        {"TRACE /post", "HTTP/1.1 405", "application/json"},
+        {"HEAD /none", "HTTP/1.1 404", "Content-Length: "},
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        char text[200], got[4096];
+        snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                 ROWS[i].request);
+        int fd = raw_connect(f, text);
+        struct str reply = raw_read(fd, got, sizeof got, 3000);
+        close(fd);
+        assert_true(str_starts(reply, str_from(ROWS[i].status)));
+        assert_true(str_find(reply, str_from(ROWS[i].header), 0) > 0);
+        if (str_starts(str_from(ROWS[i].request), STR("HEAD")))
+            assert_true(str_ends(reply, STR("\r\n\r\n"))); /* no body */
+    }
+}
+
+/* A client that leaves is seen behind bytes it sent that nobody reads. */
+static void test_client_that_leaves_bytes_behind(void **state)
+{
+    struct fixture *f = *state;
+    int fd = raw_connect(f, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\nmore and more");
+    usleep(50000);
+    close(fd);
+    wait_for(&f->closed, 1);
+    assert_true(http_server_post(f->server, release_held, f));
+    wait_for(&f->posted, 1);
+}
+
+static void send_to_held(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->slow_cut = !http_stream_send(f->held, STR("data: x\n\n"));
+    f->posted++;
+}
+
+static void test_client_that_sends_during_a_stream(void **state)
+{
+    struct fixture *f = *state;
+    static char block[65536];
+    size_t sent = 0;
+    int fd = raw_connect(f, "GET /hold?begin=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    usleep(50000);
+    for (int i = 0; i < 1000; i++) { /* 64 MB, were they taken */
+        ssize_t n = send(fd, block, sizeof block, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0)
+            usleep(1000);
+        else
+            sent += (size_t)n;
+    }
+    assert_true(sent < sizeof block * 500); /* the kernel's buffers, and our limit */
+    assert_true(http_server_post(f->server, send_to_held, f));
+    wait_for(&f->posted, 1);
+    assert_true(f->slow_cut);
+    close(fd);
+}
+
+/* No request in time: nothing sent, headers or a body that drip, silence after an answer. */
+static void test_silent_connections_are_cut(void **state)
+{
+    static const char *const ROWS[] = {
+        "", "GET /echo/x HTTP/1.1\r\nX: ", "POST /post HTTP/1.1\r\nContent-Length: 900\r\n\r\n",
+        "GET /echo/x HTTP/1.1\r\nHost: x\r\n\r\n"};
+    enum { N = sizeof ROWS / sizeof *ROWS };
+    struct fixture *f = *state;
+    int fd[N];
+    char got[1024];
+    for (int i = 0; i < N; i++)
+        fd[i] = raw_connect(f, ROWS[i]);
+    int held = raw_connect(f, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"); /* being answered: stays */
+    for (int k = 0; k < 15; k++) {                                      /* 1.5 s */
+        usleep(100000);
+        for (int i = 1; i < 3; i++)
+            (void)!send(fd[i], "a", 1, MSG_NOSIGNAL);
+    }
+    for (int i = 0; i < N; i++) {
+        struct timeval tv = {3, 0};
+        setsockopt(fd[i], SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
+        ssize_t n;
+        while ((n = recv(fd[i], got, sizeof got, 0)) > 0)
+            ;
+        assert_true(n == 0 || errno == ECONNRESET); /* not a time-out */
+        close(fd[i]);
+    }
+    assert_int_equal(f->closed, 0);
+    close(held);
+    wait_for(&f->closed, 1);
+    assert_true(http_server_post(f->server, release_held, f));
+    wait_for(&f->posted, 1);
+}
+
+/* Far beyond the limit nothing is accepted; the silent ones are cut and then all goes on. */
+static void test_crowd_of_silent_connections(void **state)
+{
+    struct fixture *f = *state;
+    struct http_result r;
+    struct err e;
+    enum { CROWD = 150 };
+    int fd[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        fd[i] = raw_connect(f, "");
+    int status = 0;
+    for (int i = 0; i < 50 && status != 200; i++) {
+        usleep(100000);
+        if (get(f, "/echo/y", STR(""), &r, &e) != ERR_OK)
+            continue;
+        status = r.status;
+        http_result_free(&r);
+    }
+    assert_int_equal(status, 200);
+    for (int i = 0; i < CROWD; i++)
+        close(fd[i]);
+}
+
 static void test_slow_reader_is_cut(void **state)
 {
     struct fixture *f = *state;
@@ -301,6 +441,11 @@ int main(void)
         TEST(test_replies),
         TEST(test_large_body_is_413),
         TEST(test_client_that_leaves),
+        TEST(test_methods),
+        TEST(test_client_that_leaves_bytes_behind),
+        TEST(test_client_that_sends_during_a_stream),
+        TEST(test_silent_connections_are_cut),
+        TEST(test_crowd_of_silent_connections),
         TEST(test_slow_reader_is_cut),
         TEST(test_too_many_connections),
         TEST(test_garbage),

@@ -56,6 +56,7 @@ static int open_server(struct engine *g, struct err *e)
         .max_header_bytes = HEADER_BYTES,
         .max_connections = (uint32_t)c->max_connections,
         .idle_timeout_ms = (uint32_t)(c->idle_timeout_ms > busy ? c->idle_timeout_ms : busy),
+        .request_ms = (uint32_t)c->idle_timeout_ms,
         .slow_reader_bytes = SLOW_READER_BYTES,
         .error_body = api_error_body,
     };

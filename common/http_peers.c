@@ -1,0 +1,180 @@
+/* How many connections there may be and how long one may be silent. libevent 2.1 has no count of
+ * its own, no limit at accept, and its timeout starts again with each byte; so the kernel is asked:
+ * a look at our descriptors counts the connections and finds those that bring no request in time
+ * (slow headers, a body that drips, an idle keep-alive). Loop thread. */
+#include "common/http_internal.h"
+#include "common/log.h"
+
+#include <dirent.h>
+#include <event2/bufferevent.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+enum {
+    LOOK_MS = 250,
+    FRESH_US = 10000,
+    CROWDED_MS = 5000, /* patience with silent connections while there are too many */
+    MARGIN = 64,       /* this many over the limit are accepted, to be told 503 */
+    MAX_PEERS = 1024 * 1024
+};
+
+static bool is_ours(const struct http_server *s, int fd)
+{
+    struct sockaddr_storage a;
+    socklen_t size = sizeof a;
+    uint16_t port = 0;
+    if (s->bound && fd == evhttp_bound_socket_get_fd(s->bound))
+        return false;
+    if (getsockname(fd, (struct sockaddr *)&a, &size) != 0)
+        return false;
+    if (a.ss_family == AF_INET)
+        port = ((struct sockaddr_in *)&a)->sin_port;
+    else if (a.ss_family == AF_INET6)
+        port = ((struct sockaddr_in6 *)&a)->sin6_port;
+    return port != 0 && ntohs(port) == s->port;
+}
+
+/* NULL when there is no memory for it: the connection is then only counted. */
+static struct http_peer *peer_at(struct http_server *s, int fd)
+{
+    uint32_t n = s->n_peers ? s->n_peers : 64;
+    if (fd < 0 || fd >= MAX_PEERS)
+        return NULL;
+    while (n <= (uint32_t)fd)
+        n *= 2;
+    if (n > s->n_peers) {
+        struct http_peer *peers = realloc(s->peers, n * sizeof *peers);
+        if (!peers)
+            return NULL;
+        for (uint32_t i = s->n_peers; i < n; i++)
+            peers[i] = (struct http_peer){0};
+        s->peers = peers;
+        s->n_peers = n;
+    }
+    return &s->peers[fd];
+}
+
+void http_peer_touch(struct http_request *r)
+{
+    struct http_peer *p = peer_at(r->server, http_request_fd(r));
+    if (p)
+        p->since = clock_mono(&CLOCK_REAL);
+}
+
+static void look_at(struct http_server *s, int fd, struct mono now, uint64_t patience_us)
+{
+    struct stat st;
+    struct http_peer *p = peer_at(s, fd);
+    if (!p || fstat(fd, &st) != 0)
+        return;
+    if (p->inode != st.st_ino) /* the number belongs to another connection now */
+        *p = (struct http_peer){.inode = st.st_ino, .since = now};
+    else if (mono_since_us(p->since, now) > patience_us)
+        shutdown(fd, SHUT_RDWR); /* evhttp sees the end and frees it */
+}
+
+static void look(struct http_server *s, uint64_t patience_us)
+{
+    struct mono now = clock_mono(&CLOCK_REAL);
+    DIR *d = opendir("/proc/self/fd");
+    uint32_t n = 0;
+    for (struct http_request *r = s->requests; r; r = r->next)
+        http_peer_touch(r); /* being answered is not being silent */
+    for (struct dirent *f; d && (f = readdir(d));) {
+        int fd = (int)strtol(f->d_name, NULL, 10);
+        if (f->d_name[0] == '.' || !is_ours(s, fd))
+            continue;
+        n++;
+        look_at(s, fd, now, patience_us);
+    }
+    if (d)
+        closedir(d);
+    s->n_connections = n;
+    s->n_accepted = 0;
+    s->looked_at = now;
+}
+
+static uint64_t patience_us(const struct http_server *s)
+{
+    const struct http_server_config *c = &s->config;
+    uint32_t ms = c->request_ms ? c->request_ms : c->idle_timeout_ms;
+    if (c->max_connections && s->n_connections > c->max_connections && ms > CROWDED_MS)
+        ms = CROWDED_MS;
+    return (uint64_t)ms * 1000;
+}
+
+/* True when there are more than `max`. Looking costs system calls per descriptor, so it is done
+ * only when the number could be there, and at most once in FRESH_US without new connections. */
+static bool count_is_over(struct http_server *s, uint32_t max)
+{
+    if (s->config.max_connections == 0 || s->n_connections + s->n_accepted <= max)
+        return false;
+    if (s->n_accepted || mono_since_us(s->looked_at, clock_mono(&CLOCK_REAL)) > FRESH_US)
+        look(s, patience_us(s));
+    return s->n_connections > max;
+}
+
+/* Whom it is said of is closed, which makes room for the next: of a crowd only the excess goes. */
+bool http_count_is_over(struct http_server *s)
+{
+    bool is_over = count_is_over(s, s->config.max_connections);
+    s->n_connections -= is_over;
+    return is_over;
+}
+
+uint32_t http_server_open_connections(struct http_server *s)
+{
+    look(s, patience_us(s));
+    return s->n_connections;
+}
+
+static void set_paused(struct http_server *s, bool is_paused)
+{
+    if (!s->bound || s->is_paused == is_paused)
+        return;
+    struct evconnlistener *l = evhttp_bound_socket_get_listener(s->bound);
+    s->is_paused = is_paused;
+    if (is_paused)
+        evconnlistener_disable(l);
+    else
+        evconnlistener_enable(l);
+}
+
+static struct bufferevent *on_accept(struct event_base *base, void *server)
+{
+    struct http_server *s = server;
+    s->n_accepted++;
+    if (count_is_over(s, s->config.max_connections + MARGIN))
+        set_paused(s, true);
+    return bufferevent_socket_new(base, -1, 0);
+}
+
+/* Mostly that there are no descriptors left: trying again at once would only burn the processor. */
+static void on_accept_error(struct evconnlistener *l, void *server)
+{
+    (void)l;
+    struct http_server *s = server;
+    log_event(LOG_WARN, "http.accept_failed", "port=%u connections=%u", (unsigned)s->port,
+              s->n_connections);
+    set_paused(s, true);
+}
+
+static void on_look(void *server)
+{
+    struct http_server *s = server;
+    look(s, patience_us(s));
+    uint32_t max = s->config.max_connections;
+    if (max == 0 || s->n_connections <= max + MARGIN)
+        set_paused(s, false);
+}
+
+int http_peers_watch(struct http_server *s, struct err *e)
+{
+    evhttp_set_bevcb(s->http, on_accept, s);
+    evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(s->bound), on_accept_error);
+    return http_server_every(s, LOOK_MS, on_look, s, e);
+}
