@@ -156,6 +156,19 @@ static void finish_tasks(struct outbox *o, struct task **tasks, size_t n)
     (void)!write(o->new_rows_fd, &(uint64_t){1}, 8);
 }
 
+/* A state that could not be stored waits for the next batch, unless a newer one came meanwhile; it
+ * does not wake the writer, which a full disk would otherwise keep busy for nothing. */
+static void put_back_desired(struct outbox *o, struct str json)
+{
+    pthread_mutex_lock(&o->lock);
+    if (!o->has_desired) {
+        buf_reset(&o->desired);
+        buf_put_str(&o->desired, json);
+        o->has_desired = !o->desired.failed;
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
 /* True when the writer shall stop. */
 static bool run_batch(struct outbox *o, struct task **tasks, size_t n)
 {
@@ -172,7 +185,7 @@ static bool run_batch(struct outbox *o, struct task **tasks, size_t n)
             tasks[i]->is_stored = false;
         log_event(LOG_ERROR, "outbox.write_failed", "records=%zu err=\"%s\"", n, e.msg);
         if (desired.n)
-            outbox_save_desired(o, buf_str(&desired));
+            put_back_desired(o, buf_str(&desired));
     }
     if (o->dropped && o->store.dropped > before.dropped)
         metric_add(o->dropped, (double)(o->store.dropped - before.dropped));

@@ -157,7 +157,7 @@ static int check_fits(const struct gen_config *c, const struct gen_request *r, s
     uint64_t need = (uint64_t)r->n_prompt + (uint64_t)r->params.v[PARAM_MAX_NEW_TOKENS];
     uint64_t most = context_limit(c);
     if (r->n_prompt == 0)
-        return err_set(e, ERR_INVALID, "the prompt is empty: at least one token is needed");
+        return err_set(e, ERR_INVALID, "$.prompt: is empty; at least one token is needed");
     if (need > most)
         return err_set(e, ERR_INVALID,
                        "%u prompt tokens and up to %u new ones need a context of %llu: this "
@@ -172,7 +172,7 @@ static int check_tokens(const struct gen_config *c, const struct gen_request *r,
     uint32_t n_vocab = model_get_info(c->model)->n_vocab;
     for (uint32_t i = 0; i < r->n_prompt; i++)
         if ((uint32_t)r->prompt[i] >= n_vocab)
-            return err_set(e, ERR_INVALID, "prompt token %u is %d: 0 to %u are allowed", i,
+            return err_set(e, ERR_INVALID, "$.prompt[%u]: token id %d; 0 to %u are allowed", i,
                            (int)r->prompt[i], n_vocab - 1);
     return ERR_OK;
 }

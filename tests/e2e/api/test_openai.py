@@ -202,6 +202,15 @@ def test_errors_name_the_field(client, param, body):
     assert caught.value.type == "invalid_request_error"
 
 
+@pytest.mark.parametrize("param, prompt", [
+    ("prompt", ""), ("prompt", []), ("prompt", 5), ("prompt[1]", [5, 10 ** 9]), ("prompt[0]", [-1]),
+])
+def test_errors_name_the_prompt(client, param, prompt):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.completions.create(model="tiny", prompt=prompt, max_tokens=2)
+    assert caught.value.param == param, caught.value.message
+
+
 def test_other_errors(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(model="gpt-4", messages=QUESTION)

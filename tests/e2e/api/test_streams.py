@@ -144,6 +144,49 @@ def test_a_signal_lets_streams_end(make_system, tiny):
     assert system.process["engine"].wait(timeout=15 * SLOW) == 0
 
 
+def memory_mib(system):
+    status = open(f"/proc/{system.process['engine'].pid}/status").read()
+    return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_sends_without_end(make_system, tiny, stream):
+    """What comes behind a running request is not kept; and its sender's end is seen behind it."""
+    system = start(make_system, tiny)
+    before = memory_mib(system)
+    s = send(system, {**LONG, "stream": stream})
+    until(lambda: metric(system, "milepost_requests_running") == 1, 10, "it runs")
+    s.settimeout(1)
+    try:
+        for _ in range(300):
+            s.sendall(b"x" * (1 << 20))
+    except OSError:
+        pass  # the engine takes no more
+    assert memory_mib(system) < before + 64 * SLOW
+    s.close()
+    until(lambda: idle(system) and held_blocks_are_free(system), 2, "its memory is free")
+    assert system.chat(max_tokens=2)[0] == 200
+
+
+def test_silent_connections_do_not_keep_others_out(make_system, tiny):
+    system = start(make_system, tiny, "engine.max_connections=16", "engine.idle_timeout_ms=1000")
+    crowd = []
+    for i in range(100):
+        s = socket.create_connection(("127.0.0.1", system.port["engine"]), timeout=10)
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-A: "[:i])
+        crowd.append(s)
+    until(lambda: answers(system), 15, "a client is served again")
+    for s in crowd:
+        s.close()
+
+
+def answers(system):
+    try:
+        return system.chat(max_tokens=2, timeout=5)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
 def test_a_deadline_ends_with_what_there_is(make_system, tiny):
     system = start(make_system, tiny, "engine.request_timeout_ms=100", "engine.max_running=1")
     others = [send(system, {**LONG, "stream": True}) for _ in range(3)]
