@@ -344,8 +344,8 @@ static void start(struct api *a, struct http_request *r, enum api_kind kind)
     }
     int rc;
     j->request.kind = kind;
-    j->id = api_request_id(r, kind == API_CHAT ? "chatcmpl" : "cmpl", &j->arena);
-    http_reply_header(r, "X-Request-Id", j->id);
+    j->id = api_request_id(kind == API_CHAT ? "chatcmpl" : "cmpl", &j->arena);
+    api_put_request_id(r, j->id);
     if (!a->is_admitting)
         TRY(err_set(&e, ERR_BUSY, "this engine is not taking requests now: try again later"));
     TRY(prepare(j, &e));

@@ -85,8 +85,10 @@ bool job_send(struct job *j);
 void api_reply_error(struct http_request *r, int status, const struct err *e, const char *code);
 void api_put_error(struct buf *out, int status, struct str message, struct str param,
                    const char *code);
-/* The client's X-Request-Id when it is sane, else a new one. */
-struct str api_request_id(struct http_request *r, const char *prefix, struct arena *a);
+/* A new id, always our own: a client that used one twice would make two scores look like one. */
+struct str api_request_id(const char *prefix, struct arena *a);
+/* Answers with the client's own X-Request-Id when it is sane, for its logs; else with id. */
+void api_put_request_id(struct http_request *r, struct str id);
 bool api_has_key(const struct api *a, struct http_request *r);
 void api_reply_no_key(struct http_request *r);
 /* render.c: JSON of replies and chunks, appended to job.chunk */

@@ -93,13 +93,16 @@ static bool is_sane_id(struct str id)
     return true;
 }
 
-struct str api_request_id(struct http_request *r, const char *prefix, struct arena *a)
+struct str api_request_id(const char *prefix, struct arena *a)
 {
-    struct str given = http_request_header(r, "X-Request-Id");
-    if (is_sane_id(given))
-        return arena_str(a, given);
     return arena_printf(a, "%s-%016llx%08x", prefix, (unsigned long long)rng_entropy(),
                         (unsigned)(rng_entropy() >> 32));
+}
+
+void api_put_request_id(struct http_request *r, struct str id)
+{
+    struct str given = http_request_header(r, "X-Request-Id");
+    http_reply_header(r, "X-Request-Id", is_sane_id(given) ? given : id);
 }
 
 bool api_has_key(const struct api *a, struct http_request *r)

@@ -253,6 +253,14 @@ def test_headers_and_caps(client):
     assert raw.headers["X-Request-Id"].startswith("chatcmpl-")
 
 
+def test_a_request_id_used_twice_makes_two_records(client):
+    answers = [client.chat.completions.with_raw_response.create(
+        model="tiny", messages=QUESTION, max_tokens=1, extra_headers={"X-Request-Id": "again"})
+        for _ in range(2)]
+    assert [a.headers["X-Request-Id"] for a in answers] == ["again", "again"]
+    assert len({a.parse().id for a in answers} | {"again"}) == 3
+
+
 def test_api_key(make_system, tiny):
     system = make_system(tiny)
     key = os.path.join(system.folder, "key")
