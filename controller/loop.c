@@ -234,12 +234,21 @@ static void show(struct loop *l)
         log_event(LOG_ERROR, "board.failed", "why=\"%s\"", e.msg);
 }
 
-/* Forgets the batch. The rows come again: their engines got no commit mark. */
+static void take_waiting(struct loop *l)
+{
+    struct command *c;
+    while (l->n_running < MAX_COMMANDS && (c = queue_try_take(l->commands)))
+        l->running[l->n_running++] = c;
+}
+
+/* Forgets the batch. The rows come again: their engines got no commit mark. Commands that wait are
+ * told too: with rows coming in, each turn may fail before it reaches them. */
 static int recover(struct loop *l, const struct err *why, struct err *e)
 {
     log_event(LOG_ERROR, "commit.failed", "rows=%u why=\"%s\"", l->n_rows, why->msg);
     gauges_commit(l->gauges, 0, l->n_rows, false);
     int rc = ledger_abort(l->ledger, e);
+    take_waiting(l);
     answer(l, why);
     struct timespec pause = {0, BACK_OFF_MS * 1000000L};
     if (rc == ERR_OK)

@@ -118,7 +118,8 @@ struct parts {
     struct http_server *server;
     struct loop *loop;
     struct api *api;
-    struct err loop_error;
+    int loop_rc;
+    struct err loop_error; /* when loop_rc is not ERR_OK; may hold old news otherwise */
 };
 
 static void stop_server(void *ctx)
@@ -135,7 +136,8 @@ static void on_signal(int fd, void *ctx)
 static void *run_loop(void *ctx)
 {
     struct parts *p = ctx;
-    if (loop_run(p->loop, &p->loop_error) != ERR_OK)
+    p->loop_rc = loop_run(p->loop, &p->loop_error);
+    if (p->loop_rc != ERR_OK)
         http_server_post(p->server, stop_server, p->server);
     return NULL;
 }
@@ -233,7 +235,7 @@ static int serve(const struct milepost_config *c, struct arena *a, struct err *e
         http_server_run(p.server);
         loop_stop(p.loop);
         pthread_join(thread, NULL);
-        rc = p.loop_error.code;
+        rc = p.loop_rc;
         if (rc != ERR_OK)
             *e = p.loop_error;
     }
