@@ -121,10 +121,12 @@ def test_commands(folder, tiny):
         assert json.loads(answer)["usage"]["completion_tokens"] > 0
         milepost(system, "chat", text="Hello\n/usage\n/reset\n/quit\n")
         until(lambda: system.count_outputs() == 2, 20, "two outputs are stored")
-        until(lambda: json.loads(milepost(system, "status", "--json"))["outputs"] == 2, 10,
-              "the status shows both")
-        status = json.loads(milepost(system, "status", "--json"))
-        assert status["engines"][0]["engine"] == "e1"
+
+        def status():
+            return json.loads(milepost(system, "status", "--json"))
+
+        until(lambda: status()["outputs"] == 2 and status()["engines"], 10, "the status shows both")
+        assert status()["engines"][0]["engine"] == "e1"
         assert "default" in milepost(system, "status")
         scores = json.loads(milepost(system, "scores", "--worst", "--limit", "5", "--json"))
         assert len(scores["scores"]) == 2
