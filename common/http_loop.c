@@ -7,10 +7,11 @@
 #include <event2/http.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CUT_EXTRA_US = 300000, FLUSH_US = 1000000, PEEK_US = 25000 };
+enum { CUT_EXTRA_US = 300000, FLUSH_US = 1000000, PEEK_US = 25000, MOST_UNREAD = 32 * 1024 };
 
 static void on_watch(int fd, short what, void *ctx)
 {
@@ -95,11 +96,15 @@ void http_schedule_peek(struct http_server *s)
         event_add(s->peek, &PERIOD);
 }
 
-/* Also when bytes of a further request wait unread before the end. */
+/* Seen also behind bytes of a further request that wait unread; but when they fill the kernel's
+ * buffer the end cannot arrive: one that sends so much while it waits has gone for us. */
 static bool has_left(const struct http_request *r)
 {
     struct pollfd p = {.fd = http_request_fd(r), .events = POLLRDHUP};
-    return p.fd < 0 || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)));
+    int n_unread = 0;
+    if (p.fd < 0 || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR))))
+        return true;
+    return ioctl(p.fd, FIONREAD, &n_unread) == 0 && n_unread > MOST_UNREAD;
 }
 
 /* A request that has not begun to answer is not watched by evhttp: a client that left it is seen by

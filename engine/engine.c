@@ -17,7 +17,8 @@ enum {
     HEADER_BYTES = 32 * 1024,
     SLOW_READER_BYTES = 1024 * 1024,
     STATS_MS = 500,
-    GRACE_MS = 10000,
+    GRACE_MS = 8000,
+    LAST_ANSWERS_MS = 2000,
     FLUSH_MS = 300,
     IDLE_MARGIN_MS = 5000
 };
@@ -280,6 +281,12 @@ int engine_open(struct engine **out, const struct milepost_config *c, const char
     return rc;
 }
 
+static void on_grace_over(void *ctx)
+{
+    struct engine *g = ctx;
+    api_end_jobs(g->api);
+}
+
 static void on_stop(int fd, void *ctx)
 {
     struct engine *g = ctx;
@@ -289,7 +296,11 @@ static void on_stop(int fd, void *ctx)
         return;
     log_event(LOG_INFO, "engine.stop", "signal=%d open=%u", number, api_open_jobs(g->api));
     api_set_admitting(g->api, false);
-    http_server_stop(g->server, (uint32_t)(grace < GRACE_MS ? grace : GRACE_MS));
+    if (grace > GRACE_MS)
+        grace = GRACE_MS;
+    if (http_server_every(g->server, (uint32_t)grace, on_grace_over, g, NULL) != ERR_OK)
+        on_grace_over(g);
+    http_server_stop(g->server, (uint32_t)grace + LAST_ANSWERS_MS);
 }
 
 int engine_run(struct engine *g, int stop_fd, struct err *e)

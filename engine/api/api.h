@@ -43,6 +43,9 @@ void api_set_table(struct api *a, struct route_table *t);
 const struct route_table *api_get_table(const struct api *a);
 /* False: new generations get 503 with Retry-After. */
 void api_set_admitting(struct api *a, bool is_admitting);
+/* At a stop whose grace is over: every generation ends with what it has, and one that has nothing
+ * with an error, so that each client still gets an answer. */
+void api_end_jobs(struct api *a);
 uint32_t api_open_jobs(const struct api *a);
 /* The device failed for good (its errors are sticky): the API has asked the server to stop. */
 bool api_is_device_lost(const struct api *a);

@@ -221,6 +221,18 @@ out:
     return rc;
 }
 
+void api_end_jobs(struct api *a)
+{
+    for (struct job *j = a->jobs; j; j = j->next) {
+        uint64_t n_token = 0;
+        for (uint32_t i = 0; i < j->n_submitted; i++)
+            n_token += j->choice[i].n_token;
+        if (n_token == 0 && !j->error.code)
+            err_set(&j->error, ERR_BUSY, "this engine is stopping: send the request again");
+        job_cancel(j);
+    }
+}
+
 void api_detach(struct api *a)
 {
     a->is_admitting = false;

@@ -144,6 +144,30 @@ def test_a_signal_lets_streams_end(make_system, tiny):
     assert system.process["engine"].wait(timeout=15 * SLOW) == 0
 
 
+def test_a_signal_ends_what_takes_too_long(make_system, tiny):
+    """After the grace running requests end with what they have, waiting ones with a clean 503."""
+    system = start(make_system, tiny, "engine.max_running=1", "engine.max_queue=128")
+    sockets = [send(system, {**LONG, "n": 8, "stream": i % 2 == 0}) for i in range(12)]
+    until(lambda: metric(system, "milepost_requests_waiting") > 60, 10, "they wait")
+    system.process["engine"].send_signal(signal.SIGTERM)
+    kinds = []
+    for i, s in enumerate(sockets):
+        data = b""
+        while piece := s.recv(65536):
+            data += piece
+        s.close()
+        if i % 2 == 0:
+            assert data.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"), data[-200:]
+            kinds.append(b'"error"' in data)
+        else:
+            assert data[9:12] in (b"200", b"503"), data[:200]
+            kinds.append(data[9:12] == b"503")
+            assert not kinds[-1] or b"Retry-After" in data
+            json.loads(data.split(b"\r\n\r\n", 1)[1])
+    assert any(kinds), "the test had requests that could not be served in time"
+    assert system.process["engine"].wait(timeout=15 * SLOW) == 0
+
+
 def memory_mib(system):
     status = open(f"/proc/{system.process['engine'].pid}/status").read()
     return int(status.split("VmRSS:")[1].split()[0]) // 1024
