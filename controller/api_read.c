@@ -56,9 +56,11 @@ int api_read_revisions(struct store *s, struct str route, int64_t limit, json_t 
     json_t *list = json_array();
     int rc = store_statement(
         s,
-        "SELECT json,quarantined,number=champion FROM (SELECT r.json, r.number, EXISTS(SELECT 1 "
+        "SELECT json,quarantined,number=champion,number=challenger FROM (SELECT r.json, r.number, "
+        "EXISTS(SELECT 1 "
         "FROM quarantine x WHERE x.route=r.route AND x.hash=r.hash) AS quarantined, "
-        "(SELECT champion FROM policy_state p WHERE p.route=r.route) AS champion "
+        "(SELECT champion FROM policy_state p WHERE p.route=r.route) AS champion, "
+        "(SELECT challenger FROM policy_state p WHERE p.route=r.route) AS challenger "
         "FROM revisions r WHERE r.route=? ORDER BY r.number DESC LIMIT ?) ORDER BY number",
         &q, e);
     if (rc == ERR_OK) {
@@ -69,6 +71,7 @@ int api_read_revisions(struct store *s, struct str route, int64_t limit, json_t 
         json_t *v = col_json(q, 0);
         put(v, "is_quarantined", json_boolean(db_col_i64(q, 1) != 0));
         put(v, "is_champion", json_boolean(db_col_i64(q, 2) != 0));
+        put(v, "is_challenger", json_boolean(db_col_i64(q, 3) != 0));
         json_array_append_new(list, v);
     }
     return wrap("revisions", list, end_of(rc), out, e);

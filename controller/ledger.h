@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "controller/course.h"
 #include "controller/desired.h"
+#include "controller/policies/era.h"
 #include "controller/stats/confseq.h"
 #include "controller/store/marks.h"
 #include "controller/store/revisions.h"
@@ -20,6 +21,7 @@ struct tally { /* of one arm, for people: the law keeps its own */
     uint64_t revision;
     struct confseq_eb reward;
     uint64_t n_unscored;
+    struct era era; /* of the checks: as in the laws, two versions are not averaged */
 };
 
 struct ledger_route {

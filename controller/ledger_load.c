@@ -4,11 +4,14 @@
  * again by feeding every committed row and event, which gives the same state. Writer thread. */
 #include "controller/ledger_load.h"
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/rng.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define TALLY_MISS 0.05 /* of the interval that people see */
 
 static int revision_of(void *ctx, uint64_t number, struct policy_revision *out, struct err *e)
 {
@@ -71,37 +74,43 @@ static int load_course(struct ledger *l, struct ledger_route *r, struct arena *a
     return catch_up(l, c, e);
 }
 
-void ledger_tally(struct ledger_route *r, const struct scored_row *row)
+static void tally_add(struct tally *t, const struct scored_row *row)
 {
-    if (!str_eq_c(row->route, r->course.route) || row->choice != 0)
+    uint64_t version = hash64(row->version.p, row->version.n, 0);
+    enum era_verdict era = era_admit(&t->era, version);
+    if (era == ERA_EXCLUDED)
         return;
-    for (int i = 0; i < 2; i++) {
-        if (r->arm[i].revision == 0 || r->arm[i].revision != row->revision)
-            continue;
-        if (row->is_scored)
-            confseq_eb_update(&r->arm[i].reward, row->reward);
-        else
-            r->arm[i].n_unscored++;
+    if (era == ERA_BEGINS) {
+        t->reward = confseq_eb_start(TALLY_MISS);
+        t->n_unscored = 0;
     }
-}
-
-static int tally_row(const struct scored_row *row, void *ctx, struct err *e)
-{
-    struct tally *t = ctx;
-    (void)e;
-    if (row->choice != 0)
-        return ERR_OK;
     if (row->is_scored)
         confseq_eb_update(&t->reward, row->reward);
     else
         t->n_unscored++;
+}
+
+void ledger_tally(struct ledger_route *r, const struct scored_row *row)
+{
+    if (!str_eq_c(row->route, r->course.route) || row->choice != 0)
+        return;
+    for (int i = 0; i < 2; i++)
+        if (r->arm[i].revision != 0 && r->arm[i].revision == row->revision)
+            tally_add(&r->arm[i], row);
+}
+
+static int tally_row(const struct scored_row *row, void *ctx, struct err *e)
+{
+    (void)e;
+    if (row->choice == 0)
+        tally_add(ctx, row);
     return ERR_OK;
 }
 
 static int tally_start(struct ledger *l, struct ledger_route *r, struct tally *t, uint64_t revision,
                        struct err *e)
 {
-    *t = (struct tally){.revision = revision, .reward = confseq_eb_start(0.05)};
+    *t = (struct tally){.revision = revision, .reward = confseq_eb_start(TALLY_MISS)};
     if (revision == 0)
         return ERR_OK;
     return store_walk_revision(l->store, str_from(r->course.route), revision, tally_row, t, e);

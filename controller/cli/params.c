@@ -20,6 +20,8 @@ static const char *state_of(const json_t *revision)
 {
     if (json_is_true(json_object_get(revision, "is_champion")))
         return "champion";
+    if (json_is_true(json_object_get(revision, "is_challenger")))
+        return "on trial";
     return json_is_true(json_object_get(revision, "is_quarantined")) ? "quarantined" : "";
 }
 

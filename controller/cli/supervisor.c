@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ struct child {
     struct process process;
     const char *argv[PROCESS_MAX_ARGS];
     const char *log_path, *health_url;
+    size_t log_from; /* what the present process wrote begins here */
     bool is_wanted, is_ready;
     uint64_t backoff_ms;
     struct mono started, restart_at;
@@ -119,10 +121,18 @@ static int set_child(struct supervisor *s, enum supervised i, struct err *e)
     return ch->is_wanted ? set_argv(s, ch, e) : ERR_OK;
 }
 
+static size_t size_of(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && st.st_size > 0 ? (size_t)st.st_size : 0;
+}
+
 static int start_child(struct child *ch, struct err *e)
 {
     ch->is_ready = false;
     ch->started = now();
+    ch->log_from = size_of(ch->log_path);
     return process_start(&ch->process, ch->argv, ch->log_path, e);
 }
 
@@ -218,6 +228,7 @@ static int died_early(const struct child *ch, int status, struct err *e)
     buf_init(&log, 64 * MiB);
     if (io_read_file(ch->log_path, &log, NULL) == ERR_OK) {
         size_t from = log.n > LOG_TAIL_BYTES ? log.n - LOG_TAIL_BYTES : 0;
+        from = from > ch->log_from ? from : ch->log_from;
         struct str tail = str_trim(str_slice(buf_str(&log), from, log.n));
         fprintf(stderr, "--- end of %s\n" STR_FMT "\n---\n", ch->log_path, STR_ARG(tail));
     }

@@ -95,6 +95,7 @@ function showDecisions(list) {
 
 function showRevisions(list) {
   const state = (r) => (r.is_champion ? element("span", "champion", "champion")
+    : r.is_challenger ? element("span", "on trial", "challenger")
     : r.is_quarantined ? element("span", "quarantined", "bad") : "");
   fillTable("revisions", [
     ["revision", (r) => r.number, "number"], ["parent", (r) => r.parent || "–", "number"], ["", state],

@@ -115,6 +115,9 @@ def test_rewards_of_two_versions_of_the_checks_do_not_mix(injector):
     injector.send_and_wait(injector.frames(60, trial, lambda _: 0.9))
     injector.version = "v2"  # both arms fall alike; a pair of v1 and v2 would look like a drop
     injector.send_and_wait(injector.frames(100, trial, lambda _: 0.1))
+    time.sleep(1)
+    for arm in ("champion", "challenger"):
+        assert injector.route()[arm]["mean"] < 0.2, "what people see averages both versions"
     alert, = [d for d in injector.decisions() if d["action"] == "alert"]
     assert alert["test"] == "checks"
     assert injector.route()["state"] == "canary"

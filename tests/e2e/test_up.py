@@ -145,7 +145,7 @@ def test_commands(folder, tiny):
                                       "test", "--json"))
         number = str(changed["revision"])
         history = milepost(system, "params", "history")
-        assert "temperature=0.5" in history and "operator:" in history
+        assert "temperature=0.5" in history and "operator:" in history and "on trial" in history
         first = json.loads(milepost(system, "params", "show", "--json"))["champion"]["number"]
         difference = milepost(system, "params", "diff", str(first), number)
         assert "temperature: 0.8" in difference and "0.5" in difference
@@ -159,3 +159,16 @@ def test_commands(folder, tiny):
         assert up.stop() == 0, up.text()
     error = milepost(system, "status", code=1)
     assert "milepost up" in error
+
+
+def test_a_failed_start_shows_its_own_log_only(folder, tiny):
+    system = System(folder, tiny)
+    up = Up(system)
+    up.wait_ready()
+    assert up.stop() == 0
+    bad = system.folder / "bad.gguf"
+    bad.write_bytes(b"no model")
+    done = subprocess.run([BIN / "milepost", "up", "--config", system.config, "--model", bad],
+                          timeout=60 * SLOW, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "not a GGUF file" in done.stderr, done.stderr
+    assert "engine.ready" not in done.stderr, "lines of an earlier run"
