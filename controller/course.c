@@ -80,14 +80,16 @@ static struct policy_row row_of(const struct course *c, const struct scored_row 
 /* hash(previous, fields, hashes of the long texts). */
 static void vouch_row(struct course *c, const struct scored_row *row)
 {
-    char raw[SHA256_HEX], checks[SHA256_HEX], text[1024];
+    char raw[SHA256_HEX], checks[SHA256_HEX], text[2048];
     if (!str_eq_c(row->route, c->route))
         return;
     sha256_hex(row->raw, raw);
     sha256_hex(row->checks, checks);
-    int n = snprintf(text, sizeof text, "%s row %llu %lld %d %a %s %s " STR_FMT, c->rows_hash,
-                     (unsigned long long)row->row, (long long)row->committed_us, row->is_scored,
-                     row->reward, raw, checks, STR_ARG(row->version));
+    int n = snprintf(text, sizeof text,
+                     "%s row %llu %lld %d %a %d %s %s " STR_FMT " " STR_FMT " " STR_FMT,
+                     c->rows_hash, (unsigned long long)row->row, (long long)row->committed_us,
+                     row->is_scored, row->reward, row->is_invalid, raw, checks,
+                     STR_ARG(row->verifier), STR_ARG(row->check_set), STR_ARG(row->version));
     sha256_hex((struct str){text, n < (int)sizeof text ? (size_t)n : sizeof text - 1},
                c->rows_hash);
 }

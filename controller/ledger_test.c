@@ -331,6 +331,10 @@ static void test_tampering_is_seen(void **state)
         "DROP TRIGGER revisions_keep; UPDATE revisions SET author='operator:x' WHERE number=1",
         "UPDATE policy_state SET phase='canary' WHERE route='default'",
         "DELETE FROM quarantine",
+        "UPDATE outputs SET propensity=0.25 WHERE id=(SELECT min(id) FROM outputs)",
+        "UPDATE outputs SET is_invalid=1 WHERE id=(SELECT max(id) FROM outputs)",
+        "UPDATE scores SET verifier='x' WHERE row=(SELECT max(row) FROM scores)",
+        "UPDATE scores SET request_id='x' WHERE row=(SELECT max(row) FROM scores)",
         "UPDATE experiments SET outcome='promote'",
     };
     uint64_t bad = push_bad();

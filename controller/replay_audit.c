@@ -24,12 +24,16 @@ static const struct {
              COUNT("to_revision") COUNT("at_us") REAL("log_e") REAL("log_threshold") "0 LIMIT 1"},
     {"revision", "SELECT number FROM revisions WHERE " TEXT("route") TEXT("author") TEXT("reason")
                      TEXT("hash") COUNT("number") COUNT("parent") COUNT("created_us") "0 LIMIT 1"},
-    {"output", "SELECT id FROM outputs WHERE json_valid(raw) AND (" RAW_TEXT("engine") RAW_TEXT(
-                   "request_id") RAW_TEXT("route") RAW_TEXT("arm") RAW_TEXT("experiment")
-                   RAW_TEXT("stratum") RAW_TEXT("unit") RAW_TEXT("finish_reason") RAW_COUNT("epoch")
-                       RAW_COUNT("seq") RAW_COUNT("choice") RAW_COUNT("revision")
-                           RAW_COUNT("admission") RAW_COUNT("prompt_tokens")
-                               RAW_COUNT("completion_tokens") RAW_COUNT("created_us") "0) LIMIT 1"},
+    {"output",
+     "SELECT id FROM outputs WHERE json_valid(raw) AND (" RAW_TEXT("engine") RAW_TEXT("request_id")
+         RAW_TEXT("route") RAW_TEXT("arm") RAW_TEXT("experiment") RAW_TEXT("stratum")
+             RAW_TEXT("unit") RAW_TEXT("finish_reason") RAW_COUNT("epoch") RAW_COUNT("seq")
+                 RAW_COUNT("choice") RAW_COUNT("revision") RAW_COUNT("admission")
+                     RAW_COUNT("prompt_tokens") RAW_COUNT("completion_tokens")
+                         RAW_COUNT("created_us") "abs(propensity-json_extract(raw,'$.propensity'))>"
+                                                 "1e-9) LIMIT 1"},
+    {"score", "SELECT row FROM scores s JOIN outputs o ON o.id=s.output WHERE s.is_counted=1 AND "
+              "(s.request_id<>o.request_id OR s.choice<>o.choice OR s.route<>o.route) LIMIT 1"},
     {"quarantine of revision",
      "SELECT revision FROM quarantine q WHERE NOT EXISTS(SELECT 1 FROM decisions d WHERE "
      "d.number=q.decision AND d.route=q.route AND d.from_revision=q.revision AND d.action IN "

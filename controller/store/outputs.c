@@ -224,7 +224,8 @@ int store_put_reject(struct store *s, const struct output *key, struct str raw, 
 #define ROW_COLUMNS                                                                                \
     "SELECT s.row,s.committed_us,o.engine,o.epoch,o.admission,o.route,o.experiment,o.stratum,"     \
     "o.finish_reason,o.choice,o.revision,o.propensity,s.reward,o.is_invalid,o.prompt_tokens,"      \
-    "o.completion_tokens,o.arm,s.version,o.raw,s.checks FROM scores s JOIN outputs o ON "          \
+    "o.completion_tokens,o.arm,s.version,o.raw,s.checks,s.verifier,s.check_set FROM scores s "     \
+    "JOIN outputs o ON "                                                                           \
     "o.id=s.output "                                                                               \
     "WHERE s.is_counted=1 AND "
 
@@ -251,7 +252,9 @@ static struct scored_row read_row(struct db_stmt *q)
                                .arm = db_col_str(q, 16),
                                .version = db_col_str(q, 17),
                                .raw = db_col_str(q, 18),
-                               .checks = db_col_str(q, 19)};
+                               .checks = db_col_str(q, 19),
+                               .verifier = db_col_str(q, 20),
+                               .check_set = db_col_str(q, 21)};
 }
 
 static int walk(struct db_stmt *q, scored_row_fn *fn, void *ctx, struct err *e)

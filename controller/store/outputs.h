@@ -15,9 +15,9 @@ struct scored_row {
     struct str engine;
     uint64_t epoch, admission;
     struct str route, arm, experiment, stratum, finish_reason;
-    struct str version; /* of the checks */
-    struct str raw;     /* the output as it came */
-    struct str checks;  /* results, JSON */
+    struct str verifier, check_set, version; /* who scored, with what */
+    struct str raw;                          /* the output as it came */
+    struct str checks;                       /* results, JSON */
     uint32_t choice;
     uint64_t revision;
     double propensity;
