@@ -17,8 +17,8 @@ enum {
     HEADER_BYTES = 32 * 1024,
     SLOW_READER_BYTES = 1024 * 1024,
     STATS_MS = 500,
-    GRACE_MS = 8000,
-    LAST_ANSWERS_MS = 2000,
+    GRACE_MS = 7000, /* with the last answers less than the ten seconds of `milepost up` */
+    LAST_ANSWERS_MS = 1500,
     FLUSH_MS = 300,
     IDLE_MARGIN_MS = 5000
 };

@@ -134,12 +134,13 @@ def read_all(s):
 
 def test_a_signal_lets_streams_end(make_system, tiny):
     system = start(make_system, tiny)
-    s = send(system, {**LONG, "max_tokens": 400, "stream": True})
+    n = int(400 / SLOW)  # well within the grace of a stop
+    s = send(system, {**LONG, "max_tokens": n, "stream": True})
     first = s.recv(65536)
     assert first.startswith(b"HTTP/1.1 200")
     system.process["engine"].send_signal(signal.SIGTERM)
     data = first + read_all(s)
-    assert data.count(b"data: ") > 300 and b"data: [DONE]" in data
+    assert data.count(b"data: ") > 0.75 * n and b"data: [DONE]" in data
     s.close()
     assert system.process["engine"].wait(timeout=15 * SLOW) == 0
 
