@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "controller/cli/preflight.h"
+#include "controller/cli/settle.h"
 #include "controller/replay.h"
 
 #include <math.h>
@@ -250,35 +251,6 @@ out:
     return rc;
 }
 
-/* Before its first contact an engine serves the configuration as revision 0; those rows belong to
- * no revision of the database. */
-static bool has_applied(struct cli *c)
-{
-    json_t *status = NULL;
-
-    if (cli_get(c, "/api/status", &status, NULL) != ERR_OK)
-        return false;
-    const json_t *engine = json_array_get(json_object_get(status, "engines"), 0);
-    int64_t applied = json_int_of(engine, "desired_version");
-    bool is_done = applied > 0 && applied == json_int_of(status, "desired_version");
-    json_decref(status);
-    return is_done;
-}
-
-static int wait_applied(struct demo *d, struct err *e)
-{
-    struct mono from = clock_mono(&CLOCK_REAL);
-
-    while (!has_applied(d->cli)) {
-        int rc = supervisor_run(d->supervisor, LOOK_EVERY_MS, e);
-        if (rc != ERR_OK)
-            return rc;
-        if (seconds_since(from) > SETTLE_S)
-            return err_set(e, ERR_TIMEOUT, "the engine has not applied the controller's document");
-    }
-    return ERR_OK;
-}
-
 static int start(struct demo *d, struct err *e)
 {
     struct supervisor_options so = {.start_timeout_ms = START_TIMEOUT_MS, .grace_ms = GRACE_MS};
@@ -289,7 +261,7 @@ static int start(struct demo *d, struct err *e)
     TRY(prompts_load(&d->prompts, d->options.prompts, e));
     TRY(supervisor_open(&d->supervisor, d->cli, &so, e));
     TRY(supervisor_wait_ready(d->supervisor, e));
-    TRY(wait_applied(d, e));
+    TRY(settle_wait(d->cli, d->supervisor, SETTLE_S, e));
     d->url = arena_printf(&d->cli->arena, "%s/v1/chat/completions", cli_engine_url(d->cli)).p;
     TRY(demo_db_open(&d->db, milepost_config_path(g, g->controller.database, &d->cli->arena), e));
     fprintf(stderr, "%zu prompts, %lld at a time; dashboard %s/; state %s\n", d->prompts.n,

@@ -1,8 +1,11 @@
 /* `milepost up`: the three processes of one machine, until Ctrl-C. */
 #include "controller/cli/cli.h"
+#include "controller/cli/settle.h"
 #include "controller/cli/supervisor.h"
 
 #include <unistd.h>
+
+enum { SETTLE_S = 10 };
 
 struct up_options {
     const char *model, *host, *port, *state_dir, *only;
@@ -57,6 +60,19 @@ static void print_ready(struct cli *c)
            milepost_config_path(&c->config, STR("log"), &c->arena), api);
 }
 
+/* Serving comes first: an engine that hears no controller yet is a remark, not a failure. */
+static int settle(struct cli *c, const struct up_options *o, struct supervisor *s, struct err *e)
+{
+    if (!c->config.loop.enabled || o->only)
+        return ERR_OK;
+    int rc = settle_wait(c, s, SETTLE_S, e);
+    if (rc != ERR_TIMEOUT)
+        return rc;
+    fprintf(stderr, "milepost: %s yet; it serves the configuration's parameters until then\n",
+            e->msg);
+    return ERR_OK;
+}
+
 static int run(struct cli *c, const struct up_options *o, struct err *e)
 {
     struct supervisor_options so = {.only = o->only,
@@ -68,6 +84,7 @@ static int run(struct cli *c, const struct up_options *o, struct err *e)
     TRY(add_overrides(c, o, e));
     TRY(supervisor_open(&s, c, &so, e));
     TRY(supervisor_wait_ready(s, e));
+    TRY(settle(c, o, s, e));
     if (c->json)
         print_ready_json(c);
     else
