@@ -1,7 +1,6 @@
 /* A hand-made vocabulary: added tokens and their order, any bytes back again, room, bad files. */
 #include "engine/text/fixture_test.h"
 
-#include "common/clock.h"
 #include "common/rng.h"
 
 #include <pthread.h>
@@ -249,7 +248,8 @@ static void test_threads(void **state)
     stop(&s);
 }
 
-/* A megabyte of one letter, and of white space, in far less than quadratic time. */
+/* A megabyte of one letter, and of white space. Quadratic time would be hours, which the test's
+ * time limit ends. */
 static void test_long_words(void **state)
 {
     (void)state;
@@ -262,9 +262,7 @@ static void test_long_words(void **state)
     assert_true(text && ids);
     for (const char *c = "a= \n7"; *c; c++) {
         memset(text, *c, N);
-        struct mono from = clock_mono(&CLOCK_REAL);
         assert_ok(tokenizer_encode(s.t, (struct str){text, N}, true, ids, N, &s.n, &s.e), &s.e);
-        assert_true(mono_since_us(from, clock_mono(&CLOCK_REAL)) < 20 * 1000 * 1000);
         assert_int_equal(s.n, *c == 'a' ? N / 4 : *c == '=' ? N / 2 : N);
     }
     free(text);
