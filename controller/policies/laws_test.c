@@ -42,6 +42,32 @@ static void feed_rows(struct policy *p, uint64_t revision, double reward, int n)
     }
 }
 
+static void feed_checked(struct policy *p, const char *checks, double reward, int n)
+{
+    struct policy_event ev = {.kind = EVENT_ROW};
+    ev.row = (struct policy_row){
+        .revision = 1, .is_scored = true, .reward = reward, .checks = str_from(checks)};
+    for (int i = 0; i < n; i++)
+        assert_int_equal(policy_step(p, &ev, &acts, NULL), ERR_OK);
+}
+
+/* Stricter checks lower every reward at once: that is no reason to act on old and new together. */
+static void test_threshold_averages_one_version_of_the_checks(void **state)
+{
+    (void)state;
+    struct policy *p = open_law(POLICY_THRESHOLD);
+    struct policy_view v;
+    feed_checked(p, "v1", 0.9, 40);
+    feed_checked(p, "v2", 0.0, 19); /* another verifier, perhaps: not counted */
+    policy_view(p, &v);
+    assert_true(v.champion_arm.mean == 0.9);
+    feed_checked(p, "v2", 0.0, 1); /* no: the checks were changed */
+    policy_view(p, &v);
+    assert_int_equal(v.champion_arm.n, 1);
+    assert_int_equal(acts.n, 0);
+    policy_close(p);
+}
+
 static int begin(struct policy *p, uint64_t number, double temperature, double tokens)
 {
     struct policy_event ev = {.kind = EVENT_START};
@@ -200,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threshold_steps_down),
+        cmocka_unit_test(test_threshold_averages_one_version_of_the_checks),
         cmocka_unit_test(test_threshold_is_content),
         cmocka_unit_test(test_hold_never_acts),
         cmocka_unit_test(test_states_do_not_mix),
