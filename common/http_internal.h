@@ -53,6 +53,7 @@ struct http_server {
     bool is_paused;          /* not accepting: far too many, or no descriptors left */
     struct http_peer *peers; /* [n_peers], by descriptor */
     uint32_t n_peers;
+    uint32_t n_other; /* descriptors that are no connections */
     bool stopping;
     struct mono cut_at; /* while stopping: when open requests are cut */
     bool was_cut, is_flushing;

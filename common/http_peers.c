@@ -3,7 +3,6 @@
  * a look at our descriptors counts the connections and finds those that bring no request in time
  * (slow headers, a body that drips, an idle keep-alive). Loop thread. */
 #include "common/http_internal.h"
-#include "common/log.h"
 
 #include <dirent.h>
 #include <event2/bufferevent.h>
@@ -11,6 +10,7 @@
 #include <event2/listener.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -18,6 +18,7 @@ enum {
     LOOK_MS = 250,
     FRESH_US = 10000,
     CROWDED_MS = 5000, /* patience with silent connections while there are too many */
+    SPARE = 32,        /* descriptors kept free */
     MARGIN = 64,       /* this many over the limit are accepted, to be told 503 */
     MAX_PEERS = 1024 * 1024
 };
@@ -81,19 +82,24 @@ static void look(struct http_server *s, uint64_t patience_us)
 {
     struct mono now = clock_mono(&CLOCK_REAL);
     DIR *d = opendir("/proc/self/fd");
-    uint32_t n = 0;
+    uint32_t n = 0, n_other = 0;
     for (struct http_request *r = s->requests; r; r = r->next)
         http_peer_touch(r); /* being answered is not being silent */
     for (struct dirent *f; d && (f = readdir(d));) {
         int fd = (int)strtol(f->d_name, NULL, 10);
-        if (f->d_name[0] == '.' || !is_ours(s, fd))
+        if (f->d_name[0] == '.')
             continue;
+        if (!is_ours(s, fd)) {
+            n_other++;
+            continue;
+        }
         n++;
         look_at(s, fd, now, patience_us);
     }
     if (d)
         closedir(d);
     s->n_connections = n;
+    s->n_other = n_other;
     s->n_accepted = 0;
     s->looked_at = now;
 }
@@ -102,7 +108,8 @@ static uint64_t patience_us(const struct http_server *s)
 {
     const struct http_server_config *c = &s->config;
     uint32_t ms = c->request_ms ? c->request_ms : c->idle_timeout_ms;
-    if (c->max_connections && s->n_connections > c->max_connections && ms > CROWDED_MS)
+    bool is_over = c->max_connections && s->n_connections > c->max_connections;
+    if ((is_over || s->is_paused) && ms > CROWDED_MS)
         ms = CROWDED_MS;
     return (uint64_t)ms * 1000;
 }
@@ -111,7 +118,7 @@ static uint64_t patience_us(const struct http_server *s)
  * only when the number could be there, and at most once in FRESH_US without new connections. */
 static bool count_is_over(struct http_server *s, uint32_t max)
 {
-    if (s->config.max_connections == 0 || s->n_connections + s->n_accepted <= max)
+    if (s->n_connections + s->n_accepted <= max)
         return false;
     if (s->n_accepted || mono_since_us(s->looked_at, clock_mono(&CLOCK_REAL)) > FRESH_US)
         look(s, patience_us(s));
@@ -121,7 +128,8 @@ static bool count_is_over(struct http_server *s, uint32_t max)
 /* Whom it is said of is closed, which makes room for the next: of a crowd only the excess goes. */
 bool http_count_is_over(struct http_server *s)
 {
-    bool is_over = count_is_over(s, s->config.max_connections);
+    uint32_t max = s->config.max_connections;
+    bool is_over = max && count_is_over(s, max);
     s->n_connections -= is_over;
     return is_over;
 }
@@ -130,6 +138,18 @@ uint32_t http_server_open_connections(struct http_server *s)
 {
     look(s, patience_us(s));
     return s->n_connections;
+}
+
+/* No more than there are descriptors for, less some for files and queues: without any, accept would
+ * fail and be tried again without end. */
+static uint32_t most_accepted(const struct http_server *s)
+{
+    struct rlimit limit;
+    uint32_t max = s->config.max_connections ? s->config.max_connections + MARGIN : UINT32_MAX;
+    uint64_t taken = (uint64_t)s->n_other + SPARE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= max + taken)
+        return max;
+    return limit.rlim_cur > taken ? (uint32_t)(limit.rlim_cur - taken) : 1;
 }
 
 static void set_paused(struct http_server *s, bool is_paused)
@@ -148,33 +168,21 @@ static struct bufferevent *on_accept(struct event_base *base, void *server)
 {
     struct http_server *s = server;
     s->n_accepted++;
-    if (count_is_over(s, s->config.max_connections + MARGIN))
+    if (count_is_over(s, most_accepted(s) - 1)) /* the last place is this one's */
         set_paused(s, true);
     return bufferevent_socket_new(base, -1, 0);
-}
-
-/* Mostly that there are no descriptors left: trying again at once would only burn the processor. */
-static void on_accept_error(struct evconnlistener *l, void *server)
-{
-    (void)l;
-    struct http_server *s = server;
-    log_event(LOG_WARN, "http.accept_failed", "port=%u connections=%u", (unsigned)s->port,
-              s->n_connections);
-    set_paused(s, true);
 }
 
 static void on_look(void *server)
 {
     struct http_server *s = server;
     look(s, patience_us(s));
-    uint32_t max = s->config.max_connections;
-    if (max == 0 || s->n_connections <= max + MARGIN)
+    if (s->n_connections < most_accepted(s))
         set_paused(s, false);
 }
 
 int http_peers_watch(struct http_server *s, struct err *e)
 {
     evhttp_set_bevcb(s->http, on_accept, s);
-    evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(s->bound), on_accept_error);
     return http_server_every(s, LOOK_MS, on_look, s, e);
 }

@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import resource
 import signal
 import socket
 import time
@@ -203,6 +205,26 @@ def test_silent_connections_do_not_keep_others_out(make_system, tiny):
     until(lambda: answers(system), 15, "a client is served again")
     for s in crowd:
         s.close()
+
+
+def test_no_descriptors_left(make_system, tiny):
+    system = start(make_system, tiny, "engine.idle_timeout_ms=1000")
+    pid = system.process["engine"].pid
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (100, 100))
+    crowd = [socket.create_connection(("127.0.0.1", system.port["engine"]), timeout=10)
+             for _ in range(150)]
+    time.sleep(0.3)
+    before = seconds_of_work(pid)
+    time.sleep(0.5)
+    assert seconds_of_work(pid) - before < 0.2, "it does not try to accept without end"
+    until(lambda: answers(system), 15, "a client is served again")
+    for s in crowd:
+        s.close()
+
+
+def seconds_of_work(pid):
+    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def answers(system):
