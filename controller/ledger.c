@@ -23,6 +23,14 @@ struct ledger_route *ledger_route_of(struct ledger *l, struct str name)
     return NULL;
 }
 
+int64_t ledger_now_us(const struct ledger *l)
+{
+    int64_t wall = clock_wall(&l->o.clock).us;
+    if (wall >= l->now_us)
+        return wall;
+    return l->now_us + (int64_t)mono_since_us(l->now_at, clock_mono(&l->o.clock));
+}
+
 int ledger_begin(struct ledger *l, struct err *e)
 {
     if (l->is_open)
@@ -30,9 +38,8 @@ int ledger_begin(struct ledger *l, struct err *e)
     arena_reset(&l->arena);
     l->n_pending = 0;
     l->has_decisions = false;
-    int64_t now = clock_wall(&l->o.clock).us;
-    if (now > l->now_us)
-        l->now_us = now;
+    l->now_us = ledger_now_us(l);
+    l->now_at = clock_mono(&l->o.clock);
     int rc = store_begin(l->store, e);
     l->is_open = rc == ERR_OK;
     return rc;

@@ -57,7 +57,8 @@ struct ledger {
     char desired_hash[65];
     /* the running batch */
     bool is_open;
-    int64_t now_us; /* never goes back */
+    int64_t now_us; /* never goes back, see ledger_now_us */
+    struct mono now_at;
     bool has_decisions;
     struct arena arena;           /* reset at ledger_begin */
     struct course_result *result; /* of the event being fed */
@@ -89,6 +90,10 @@ MUST_USE int ledger_reject(struct ledger *l, const struct output *key, struct st
 /* What an engine says it still holds; closes holes that will not be filled. */
 MUST_USE int ledger_note_oldest(struct ledger *l, struct str engine, uint64_t epoch,
                                 uint64_t oldest, uint64_t dropped, struct err *e);
+
+/* The time rows and events get: the wall clock; where that was set back (also while the controller
+ * was away), on from the last time written, so that deadlines still pass. */
+int64_t ledger_now_us(const struct ledger *l);
 
 struct ledger_event {
     struct ledger_route *route;

@@ -227,11 +227,29 @@ static int load_counts(struct ledger *l, struct err *e)
     return rc;
 }
 
+/* The last time written: the clock may have been set back while nobody ran. */
+static int load_time(struct ledger *l, struct err *e)
+{
+    int64_t last;
+    int rc = store_number(l->store,
+                          "SELECT max(coalesce((SELECT committed_us FROM scores ORDER BY row DESC "
+                          "LIMIT 1),0),coalesce((SELECT at_us FROM events ORDER BY ord DESC LIMIT "
+                          "1),0))",
+                          &last, e);
+    if (last > l->now_us) {
+        l->now_us = last;
+        l->now_at = clock_mono(&l->o.clock);
+    }
+    return rc;
+}
+
 int ledger_load(struct ledger *l, struct err *e)
 {
     struct arena a;
     arena_init(&a, 256 * MiB);
     int rc = load_marks(l, e);
+    if (rc == ERR_OK)
+        rc = load_time(l, e);
     if (rc == ERR_OK)
         rc = load_counts(l, e);
     if (rc == ERR_OK)

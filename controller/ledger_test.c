@@ -414,6 +414,24 @@ static void test_changed_configuration(void **state)
     assert_replay(true);
 }
 
+/* Else a row held for a missing one would wait until the clock has caught up: for a day. */
+static void test_a_clock_set_back_stops_no_deadline(void **state)
+{
+    (void)state;
+    struct sample m = plain(1);
+    take(&m);
+    assert_ok(ledger_commit(ledger, &e), &e);
+    int64_t before = ledger->now_us;
+    drop_ledger();
+    fake.wall_now.us = before - INT64_C(86400000000);
+    open_ledger();
+    assert_true(ledger_now_us(ledger) >= before);
+    fake.now.us += 5000000;
+    assert_int_equal(ledger_now_us(ledger), ledger->now_us + 5000000);
+    fake.wall_now.us = before + INT64_C(60000000);
+    assert_int_equal(ledger_now_us(ledger), fake.wall_now.us);
+}
+
 static void test_one_writer(void **state)
 {
     (void)state;
@@ -438,6 +456,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tampering_is_seen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_history_cannot_be_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changed_configuration, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_clock_set_back_stops_no_deadline, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_writer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,7 +176,7 @@ static int collect_commands(struct loop *l, struct err *e)
 static int collect_ticks(struct loop *l, struct err *e)
 {
     int64_t wake = ledger_wake_us(l->ledger);
-    if (!wake || clock_wall(&l->o.clock).us < wake)
+    if (!wake || ledger_now_us(l->ledger) < wake)
         return ERR_OK;
     int rc = ledger_begin(l->ledger, e);
     return rc == ERR_OK ? ledger_ticks(l->ledger, e) : rc;
@@ -260,7 +260,7 @@ static int wait_ms(struct loop *l, int limit)
 {
     int64_t wake = ledger_wake_us(l->ledger);
     if (wake) {
-        int64_t left = (wake - clock_wall(&l->o.clock).us) / 1000 + 1;
+        int64_t left = (wake - ledger_now_us(l->ledger)) / 1000 + 1;
         if (left < limit)
             limit = left < 0 ? 0 : (int)left;
     }
