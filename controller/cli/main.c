@@ -19,6 +19,10 @@ static const struct cli_command COMMANDS[] = {
     {"Watch", "scores", "recent outputs with their check results", cmd_scores},
     {"Steer", "params", "show, set, history, diff of a route's parameters", cmd_params},
     {"Steer", "rollback", "back to an earlier revision", cmd_rollback},
+    {"Steer", "promote", "the revision on trial serves all, untested", cmd_promote},
+    {"Steer", "stop", "end the running trial", cmd_stop},
+    {"Steer", "pause", "freeze a route's law", cmd_pause},
+    {"Steer", "resume", "let it go on", cmd_resume},
     {"Check", "config", "check a configuration file, print its reference", cmd_config},
     {"Check", "replay", "recompute every decision from the stored rows", cmd_replay},
 };

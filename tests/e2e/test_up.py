@@ -152,6 +152,14 @@ def test_commands(folder, tiny):
         milepost(system, "rollback", "--reason", "test")
         shown = json.loads(milepost(system, "params", "show", "--json"))
         assert shown["champion"]["number"] == first and shown["challenger"] is None
+        assert "paused" in milepost(system, "pause", "--reason", "test")
+        assert "goes on" in milepost(system, "resume")
+        assert "no canary" in milepost(system, "promote", code=1)
+        changed = json.loads(milepost(system, "params", "set", "temperature=0.6", "--json"))
+        assert "promoted" in milepost(system, "promote")
+        shown = json.loads(milepost(system, "params", "show", "--json"))
+        assert shown["champion"]["number"] == changed["revision"]
+        assert "no canary" in milepost(system, "stop", code=1)
         assert "is fine" in milepost(system, "config", "check", str(system.config))
         assert "max_running" in milepost(system, "config", "reference")
         replay_agrees(system)
