@@ -5,7 +5,7 @@ so that a drift of the machine hits both. Prints each round, the median ratio an
 (order statistics); exit 1 when the median is below the gate of 0.97. On a machine that others use
 the interval says how little the median means.
 
-  MILEPOST_BIN=build/release/bin python3 tests/bench/loop_overhead.py --model FILE [--rounds 40]
+  MILEPOST_BIN=build/release/bin python3 tests/bench/loop_overhead.py --model FILE [--rounds 20]
 """
 
 import argparse
@@ -59,9 +59,9 @@ def interval(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", required=True)
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--per-client", type=int, default=1)
+    parser.add_argument("--per-client", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=48)
     parser.add_argument("--json", action="store_true")
     a = parser.parse_args()
