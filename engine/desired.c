@@ -6,14 +6,30 @@
 
 struct desired_action {
     const char *name;
-    bool is_admitting;
+    void (*run)(struct desired_inbox *d);
     const char *done;
 };
 
+static void stop_admitting(struct desired_inbox *d)
+{
+    api_set_admitting(d->api, false);
+}
+
+static void start_admitting(struct desired_inbox *d)
+{
+    api_set_admitting(d->api, true);
+}
+
+static void flush_cache(struct desired_inbox *d)
+{
+    d->ops->flush_cache(d->generator);
+}
+
 static const struct desired_action ACTIONS[] = {
-    {"drain", false, "no new requests are taken; those in flight go on"},
-    {"pause", false, "no new requests are taken"},
-    {"resume", true, "requests are taken again"},
+    {"drain", stop_admitting, "no new requests are taken; those in flight go on"},
+    {"pause", stop_admitting, "no new requests are taken"},
+    {"resume", start_admitting, "requests are taken again"},
+    {"flush_cache", flush_cache, "prefixes that no request holds are forgotten"},
 };
 
 void desired_init(struct desired_inbox *d)
@@ -57,10 +73,11 @@ void desired_apply(struct desired_inbox *d, struct route_table *t)
 static void run_command(struct desired_inbox *d, const struct desired_command *c)
 {
     if (c->action)
-        api_set_admitting(d->api, c->action->is_admitting);
+        c->action->run(d);
     wire_post_result(
         d->wire, c->id, c->action != NULL,
-        str_from(c->action ? c->action->done : "not supported here; known: drain, pause, resume"));
+        str_from(c->action ? c->action->done
+                           : "not supported here; known: drain, pause, resume, flush_cache"));
 }
 
 static void on_loop(void *inbox)

@@ -101,6 +101,8 @@ struct generator_ops {
     void (*drain)(struct generator *g);
     /* Scheduler knobs of the desired state, applied between steps. 0 = leave. */
     void (*set_knobs)(struct generator *g, uint32_t max_running, uint32_t prefill_chunk);
+    /* Forgets computed prefixes that no request holds, before the next step. */
+    void (*flush_cache)(struct generator *g);
     void (*stats)(struct generator *g, struct gen_stats *out);
 };
 

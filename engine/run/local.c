@@ -211,6 +211,11 @@ static int local_fd(struct generator *g)
     return event_channel_fd(g->events);
 }
 
+static void local_flush_cache(struct generator *g)
+{
+    worker_flush_cache(g->worker);
+}
+
 static void local_set_knobs(struct generator *g, uint32_t max_running, uint32_t prefill_chunk)
 {
     worker_set_knobs(g->worker, max_running, prefill_chunk);
@@ -252,5 +257,6 @@ const struct generator_ops GENERATOR_LOCAL = {
     .fd = local_fd,
     .drain = local_drain,
     .set_knobs = local_set_knobs,
+    .flush_cache = local_flush_cache,
     .stats = local_stats,
 };

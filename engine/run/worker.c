@@ -22,7 +22,7 @@ struct worker {
     struct event_channel *events;
     struct event_batch *batch; /* being filled */
     _Atomic uint32_t knob_max_running, knob_prefill_chunk;
-    _Atomic bool stop_wanted;
+    _Atomic bool stop_wanted, flush_wanted;
     struct worker_stats stats;
     struct worker_metrics metrics;
     bool stopping;
@@ -66,6 +66,8 @@ static void take_submitted(struct worker *w)
     for (; q; q = queue_try_take(w->submitted))
         sched_add(w->sched, q);
     w->stopping = w->stop_wanted;
+    if (atomic_exchange_explicit(&w->flush_wanted, false, memory_order_relaxed))
+        sched_flush_cache(w->sched);
     sched_set_knobs(w->sched, atomic_load_explicit(&w->knob_max_running, memory_order_relaxed),
                     atomic_load_explicit(&w->knob_prefill_chunk, memory_order_relaxed));
 }
@@ -274,6 +276,11 @@ int worker_start(struct worker **out, const struct gen_config *c, struct event_c
 bool worker_submit(struct worker *w, struct sequence *q)
 {
     return queue_try_put(w->submitted, q);
+}
+
+void worker_flush_cache(struct worker *w)
+{
+    atomic_store_explicit(&w->flush_wanted, true, memory_order_relaxed);
 }
 
 void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_chunk)

@@ -23,6 +23,7 @@ MUST_USE int worker_start(struct worker **out, const struct gen_config *c,
 /* I/O thread; never blocks. False: more sequences than max_running + max_queue, or stopped. */
 bool worker_submit(struct worker *w, struct sequence *q);
 void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_chunk);
+void worker_flush_cache(struct worker *w); /* before the next step */
 /* Never blocks. The worker then ends everything with GEN_CANCELLED and posts the last batch; take
  * batches until it, then join. */
 void worker_stop(struct worker *w);

@@ -156,8 +156,22 @@ def test_commands(controlled):
     assert status == 503 and headers["Retry-After"] and body["error"]["code"] == "overloaded"
     assert controller.command(2, "resume")["ok"] is True
     assert system.chat(max_tokens=2)[0] == 200
-    answer = controller.command(3, "flush_cache")
+    answer = controller.command(3, "load_weights")
     assert answer["ok"] is False and "not supported" in answer["message"]
+
+
+def test_flush_cache_forgets_prefixes(controlled):
+    system, controller = controlled
+
+    def cached():
+        status, _, body = system.chat("word " * 40, max_tokens=1)
+        assert status == 200
+        return body["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    cached()
+    assert cached() > 0
+    assert controller.command(1, "flush_cache")["ok"] is True
+    assert cached() == 0 and cached() > 0
 
 
 def test_messages_that_are_none(controlled):
