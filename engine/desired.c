@@ -4,25 +4,43 @@
 
 #include "common/log.h"
 
+#include <stdio.h>
+
 struct desired_action {
     const char *name;
-    void (*run)(struct desired_inbox *d);
-    const char *done;
+    void (*run)(struct desired_inbox *d, const struct desired_command *c);
+    const char *done; /* NULL: the result comes later */
 };
 
-static void stop_admitting(struct desired_inbox *d)
+static void stop_admitting(struct desired_inbox *d, const struct desired_command *c)
 {
+    (void)c;
     api_set_admitting(d->api, false);
 }
 
-static void start_admitting(struct desired_inbox *d)
+static void start_admitting(struct desired_inbox *d, const struct desired_command *c)
 {
+    (void)c;
     api_set_admitting(d->api, true);
 }
 
-static void flush_cache(struct desired_inbox *d)
+static void flush_cache(struct desired_inbox *d, const struct desired_command *c)
 {
+    (void)c;
     d->ops->flush_cache(d->generator);
+}
+
+static void post_failure(struct desired_inbox *d, uint64_t command_id, const struct err *e)
+{
+    log_event(LOG_WARN, "engine.weights_refused", "err=\"%s\"", e->msg);
+    wire_post_result(d->wire, command_id, false, str_from(e->msg));
+}
+
+static void load_weights(struct desired_inbox *d, const struct desired_command *c)
+{
+    struct err e;
+    if (reload_start(d->reload, c->id, str_from(c->argument), &e) != ERR_OK)
+        post_failure(d, c->id, &e);
 }
 
 static const struct desired_action ACTIONS[] = {
@@ -30,6 +48,7 @@ static const struct desired_action ACTIONS[] = {
     {"pause", stop_admitting, "no new requests are taken"},
     {"resume", start_admitting, "requests are taken again"},
     {"flush_cache", flush_cache, "prefixes that no request holds are forgotten"},
+    {"load_weights", load_weights, NULL},
 };
 
 void desired_init(struct desired_inbox *d)
@@ -72,12 +91,53 @@ void desired_apply(struct desired_inbox *d, struct route_table *t)
 
 static void run_command(struct desired_inbox *d, const struct desired_command *c)
 {
+    static const char UNKNOWN[] =
+        "not known here; known: drain, pause, resume, flush_cache, load_weights";
     if (c->action)
-        c->action->run(d);
-    wire_post_result(
-        d->wire, c->id, c->action != NULL,
-        str_from(c->action ? c->action->done
-                           : "not supported here; known: drain, pause, resume, flush_cache"));
+        c->action->run(d, c);
+    if (!c->action || c->action->done)
+        wire_post_result(d->wire, c->id, c->action != NULL,
+                         str_from(c->action ? c->action->done : UNKNOWN));
+}
+
+static void on_retired(void *inbox, struct model *old)
+{
+    (void)inbox;
+    log_event(LOG_INFO, "engine.weights_retired", "weights=" STR_FMT,
+              STR_ARG(model_get_info(old)->weights_hash));
+    model_close(old);
+}
+
+/* Records and hello keep the name for as long as the process lives. */
+static int switch_weights(struct desired_inbox *d, struct model *m, struct str *name, struct err *e)
+{
+    *name = arena_str(d->arena, model_get_info(m)->weights_hash);
+    if (!name->p)
+        return err_set(e, ERR_NOMEM, "too many weights for one process: start it again");
+    int rc = d->ops->set_model(d->generator, m, on_retired, d, e);
+    if (rc != ERR_OK)
+        return rc;
+    d->load->model = m;
+    api_set_weights(d->api, *name);
+    wire_set_weights(d->wire, *name);
+    return ERR_OK;
+}
+
+void desired_on_weights(void *inbox, uint64_t command_id, struct model *m, const struct err *e)
+{
+    struct desired_inbox *d = inbox;
+    struct str name;
+    struct err why;
+    if (!m || switch_weights(d, m, &name, &why) != ERR_OK) {
+        post_failure(d, command_id, m ? &why : e);
+        model_close(m);
+        return;
+    }
+    char text[256];
+    snprintf(text, sizeof text, "weights " STR_FMT " serve; older requests end on theirs",
+             STR_ARG(name));
+    log_event(LOG_INFO, "engine.weights_loaded", "weights=" STR_FMT, STR_ARG(name));
+    wire_post_result(d->wire, command_id, true, str_from(text));
 }
 
 static void on_loop(void *inbox)
@@ -121,6 +181,7 @@ void desired_on_command(void *inbox, const struct control_command *c)
 {
     struct desired_inbox *d = inbox;
     struct desired_command command = {.id = c->id};
+    snprintf(command.argument, sizeof command.argument, STR_FMT, STR_ARG(c->argument));
     for (size_t i = 0; i < sizeof ACTIONS / sizeof *ACTIONS; i++)
         if (str_eq_c(c->name, ACTIONS[i].name))
             command.action = &ACTIONS[i];

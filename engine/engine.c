@@ -39,6 +39,7 @@ struct engine {
     struct api *api;
     struct wire *wire;
     struct desired_inbox inbox;
+    struct reload *reload;
 };
 
 static int no_memory(struct err *e)
@@ -147,10 +148,24 @@ static int open_inbox(struct engine *g, struct err *e)
     g->inbox.outbox = g->outbox;
     g->inbox.ops = g->ops;
     g->inbox.generator = g->generator;
+    g->inbox.load = &g->load;
+    g->inbox.arena = &g->arena;
     g->inbox.max_running = (uint32_t)g->config->engine.max_running;
     g->inbox.prefill_chunk = (uint32_t)g->config->engine.prefill_chunk;
     desired_apply(&g->inbox, table);
     return ERR_OK;
+}
+
+static int open_reload(struct engine *g, struct err *e)
+{
+    const struct reload_config rc = {.server = g->server,
+                                     .load = &g->load,
+                                     .engine = &g->config->engine,
+                                     .on_end = desired_on_weights,
+                                     .ctx = &g->inbox};
+    int code = reload_open(&g->reload, &rc, e);
+    g->inbox.reload = g->reload;
+    return code;
 }
 
 static int open_wire(struct engine *g, struct err *e)
@@ -181,6 +196,7 @@ static int open_wire(struct engine *g, struct err *e)
     if (!wc.outputs_address || !wc.control_address)
         TRY(no_memory(e));
     TRY(wire_start(&g->wire, &wc, e));
+    TRY(open_reload(g, e));
     g->inbox.wire = g->wire;
     wire_set_applied(g->wire, route_table_version(api_get_table(g->api)));
 out:
@@ -327,6 +343,7 @@ void engine_close(struct engine *g)
         return;
     if (g->api)
         api_detach(g->api);
+    reload_close(g->reload);
     if (g->generator)
         g->ops->close(g->generator);
     if (g->outbox)

@@ -48,6 +48,8 @@ struct gen_event {
 
 typedef void gen_event_fn(void *ctx, const struct gen_event *e);
 
+typedef void gen_retired_fn(void *ctx, struct model *old);
+
 struct gen_request {
     struct str id;         /* for logs */
     const int32_t *prompt; /* [n_prompt], n_prompt >= 1 */
@@ -103,6 +105,11 @@ struct generator_ops {
     void (*set_knobs)(struct generator *g, uint32_t max_running, uint32_t prefill_chunk);
     /* Forgets computed prefixes that no request holds, before the next step. */
     void (*flush_cache)(struct generator *g);
+    /* Requests submitted from now on run on `m`, opened with the same options and vocabulary; those
+     * accepted before end on the model they began with, side by side. on_retired then hands that
+     * one back, from drain or close. ERR_BUSY: the model before it is still in use. */
+    int (*set_model)(struct generator *g, struct model *m, gen_retired_fn *on_retired, void *ctx,
+                     struct err *e);
     void (*stats)(struct generator *g, struct gen_stats *out);
 };
 

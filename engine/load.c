@@ -73,19 +73,19 @@ static uint32_t kv_blocks(const struct engine_config *c, const struct gguf *g)
     return (uint32_t)(n == 0 ? 1 : n < most ? n : most);
 }
 
-static int open_model(struct load *l, const struct engine_config *c, struct err *e)
+static int open_model(struct model **out, const struct engine_config *c, const struct gguf *file,
+                      uint32_t n_kv_blocks, struct err *e)
 {
     static const char *const BACKENDS[] = {NULL, "cpu", "ref"};
     uint32_t max_batch = (uint32_t)c->max_batch_tokens, rows = (uint32_t)c->max_running;
-    l->n_kv_blocks = kv_blocks(c, l->file);
     const struct model_options options = {
         .backend = BACKENDS[c->backend],
         .n_threads = (uint32_t)c->threads,
-        .n_kv_blocks = l->n_kv_blocks,
+        .n_kv_blocks = n_kv_blocks,
         .max_batch_tokens = max_batch,
         .max_batch_rows = rows < max_batch ? rows : max_batch,
     };
-    return model_open(&l->model, l->file, &options, e);
+    return model_open(out, file, &options, e);
 }
 
 static void settle_context(struct load *l, const struct engine_config *c)
@@ -110,6 +110,12 @@ static void find_ends(struct load *l)
             l->end_ids[l->n_end++] = (int32_t)i;
 }
 
+static void name_path(struct err *e, const char *path)
+{
+    if (e && str_find(str_from(e->msg), str_from(path), 0) < 0)
+        err_wrap(e, "%s", path);
+}
+
 int load_open(struct load *l, const struct engine_config *c, struct arena *a, struct err *e)
 {
     int rc;
@@ -121,15 +127,16 @@ int load_open(struct load *l, const struct engine_config *c, struct arena *a, st
     TRY(gguf_open(&l->file, path, e));
     TRY(tokenizer_open(&l->tokenizer, l->file, e));
     TRY(chat_template_find(&l->chat_template, l->file, template, e));
-    TRY(open_model(l, c, e));
+    l->n_kv_blocks = kv_blocks(c, l->file);
+    TRY(open_model(&l->model, c, l->file, l->n_kv_blocks, e));
     settle_context(l, c);
     find_ends(l);
     l->name = model_name(c, a);
     if (!l->name.p)
         rc = err_set(e, ERR_NOMEM, "out of memory for the model's name");
 out:
-    if (rc != ERR_OK && e && str_find(str_from(e->msg), str_from(path), 0) < 0)
-        err_wrap(e, "%s", path);
+    if (rc != ERR_OK)
+        name_path(e, path);
     return rc;
 }
 
@@ -140,4 +147,41 @@ void load_close(struct load *l)
     if (l->file)
         gguf_close(l->file);
     *l = (struct load){0};
+}
+
+static int check_same_strings(const struct gguf *old, const struct gguf *new, const char *key,
+                              struct err *e)
+{
+    struct gguf_array a, b;
+    int rc_old = gguf_get_array(old, key, &a, NULL), rc = gguf_get_array(new, key, &b, NULL);
+    if (rc_old != ERR_OK && rc != ERR_OK)
+        return ERR_OK; /* not a key of this kind of tokenizer */
+    if (rc_old != rc || !a.strings || !b.strings || a.n != b.n)
+        return err_set(e, ERR_INVALID, "%s: of another size or kind than in the file served", key);
+    for (uint64_t i = 0; i < a.n; i++)
+        if (!str_eq(a.strings[i], b.strings[i]))
+            return err_set(e, ERR_INVALID,
+                           "%s[%llu] is \"" STR_FMT "\", in the file served \"" STR_FMT "\"", key,
+                           (unsigned long long)i, STR_ARG(b.strings[i]), STR_ARG(a.strings[i]));
+    return ERR_OK;
+}
+
+int load_other_weights(struct model **out, const struct load *l, const struct engine_config *c,
+                       const char *path, struct err *e)
+{
+    struct gguf *file;
+    *out = NULL;
+    int rc = gguf_open(&file, path, e);
+    if (rc != ERR_OK) {
+        name_path(e, path);
+        return rc;
+    }
+    TRY(check_same_strings(l->file, file, "tokenizer.ggml.tokens", e));
+    TRY(check_same_strings(l->file, file, "tokenizer.ggml.merges", e));
+    rc = open_model(out, c, file, l->n_kv_blocks, e);
+out:
+    if (rc != ERR_OK)
+        name_path(e, path);
+    gguf_close(file);
+    return rc;
 }

@@ -1,5 +1,4 @@
-/* engine/load.h - the model file and everything read from it. Start-up only; blocks for the load.
- */
+/* engine/load.h - the model file and everything read from it. Blocks for the load. */
 #ifndef ENGINE_LOAD_H
 #define ENGINE_LOAD_H
 
@@ -24,5 +23,9 @@ struct load {
 MUST_USE int load_open(struct load *l, const struct engine_config *c, struct arena *a,
                        struct err *e);
 void load_close(struct load *l);
+/* Another file's weights for what l serves: the vocabulary must be the same, token by token, and
+ * the KV pool gets the same size. Blocks for the load; any thread, while l stays open. */
+MUST_USE int load_other_weights(struct model **out, const struct load *l,
+                                const struct engine_config *c, const char *path, struct err *e);
 
 #endif

@@ -41,6 +41,8 @@ void api_close(struct api *a);
 /* Takes the reference. Requests already admitted keep their own. */
 void api_set_table(struct api *a, struct route_table *t);
 const struct route_table *api_get_table(const struct api *a);
+/* For the records of requests admitted from now on; kept. */
+void api_set_weights(struct api *a, struct str weights);
 /* False: new generations get 503 with Retry-After. */
 void api_set_admitting(struct api *a, bool is_admitting);
 /* At a stop whose grace is over: every generation ends with what it has, and one that has nothing

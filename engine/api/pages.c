@@ -265,6 +265,11 @@ const struct route_table *api_get_table(const struct api *a)
     return a->table;
 }
 
+void api_set_weights(struct api *a, struct str weights)
+{
+    a->config.weights = weights;
+}
+
 void api_set_admitting(struct api *a, bool is_admitting)
 {
     a->is_admitting = is_admitting;

@@ -40,6 +40,7 @@ struct wire {
     struct mono stop_at;
     pthread_mutex_t lock; /* the rest */
     struct wire_stats stats;
+    struct str weights;
     uint64_t applied;
     bool applied_is_news;
     struct result results[MAX_RESULTS];
@@ -72,6 +73,14 @@ static uint64_t applied_version(struct wire *w)
     return v;
 }
 
+static struct str serving_weights(struct wire *w)
+{
+    pthread_mutex_lock(&w->lock);
+    struct str weights = w->weights;
+    pthread_mutex_unlock(&w->lock);
+    return weights;
+}
+
 static void send_hello(struct wire *w)
 {
     struct outbox_state st;
@@ -83,7 +92,7 @@ static void send_hello(struct wire *w)
                                   .next_seq = st.next_seq,
                                   .oldest_seq = st.oldest_seq,
                                   .model = c->model,
-                                  .weights = c->weights,
+                                  .weights = serving_weights(w),
                                   .version = c->version,
                                   .desired_version = applied_version(w)}};
     send_control(w, &m);
@@ -242,6 +251,7 @@ int wire_start(struct wire **out, const struct wire_config *c, struct err *e)
     if (!w)
         return err_set(e, ERR_NOMEM, "wire");
     w->config = *c;
+    w->weights = c->weights;
     pthread_mutex_init(&w->lock, NULL);
     arena_init(&w->arena, 16 * MiB);
     buf_init(&w->in, 16 * MiB);
@@ -282,6 +292,13 @@ void wire_set_stats(struct wire *w, const struct wire_stats *s)
 {
     pthread_mutex_lock(&w->lock);
     w->stats = *s;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void wire_set_weights(struct wire *w, struct str weights)
+{
+    pthread_mutex_lock(&w->lock);
+    w->weights = weights;
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -44,6 +44,7 @@ MUST_USE int wire_start(struct wire **out, const struct wire_config *c, struct e
 void wire_stop(struct wire *w, uint32_t flush_ms);
 /* Any thread. */
 void wire_set_stats(struct wire *w, const struct wire_stats *s);
+void wire_set_weights(struct wire *w, struct str weights); /* kept */
 void wire_set_applied(struct wire *w, uint64_t desired_version);
 void wire_post_result(struct wire *w, uint64_t command_id, bool is_ok, struct str message);
 /* The outputs' bound address (port 0 resolved). */

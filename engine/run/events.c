@@ -48,7 +48,7 @@ struct event_batch *event_channel_begin(struct event_channel *c)
 {
     struct event_batch *b = queue_take(c->empty, -1);
     b->n = 0;
-    b->is_last = false;
+    b->ended = NULL;
     return b;
 }
 

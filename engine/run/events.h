@@ -1,4 +1,4 @@
-/* engine/run/events.h - token events of one step, from the worker to the I/O thread.
+/* engine/run/events.h - token events of one step, from the workers to the I/O thread.
  *
  * A fixed set of batches goes round: the worker takes an empty one, fills it during a step and
  * posts it; the I/O thread runs the callbacks and gives it back. No allocation after open. */
@@ -19,10 +19,11 @@ struct event {
     struct err err;
 };
 
+struct worker;
 struct event_batch {
     uint32_t n, cap;
-    bool is_last;        /* the worker ends after this one */
-    struct event *event; /* [cap] */
+    struct worker *ended; /* this worker's last batch; NULL: more follow */
+    struct event *event;  /* [cap] */
 };
 
 struct event_channel;

@@ -1,4 +1,4 @@
-/* GENERATOR_LOCAL: the I/O thread's side of the worker.
+/* GENERATOR_LOCAL: the I/O thread's side of the worker; of two while one model follows another.
  *
  * A table of places, one per request that has not ended, bounds the queue and turns handles
  * (generation of a place, place) into sequences; a stale handle finds another generation. */
@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "engine/run/worker.h"
+#include "engine/run/worker_metrics.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,11 +22,17 @@ struct place {
 struct generator {
     struct gen_config config;
     struct worker *worker;
+    struct worker *retiring; /* of the model before; NULL: none */
+    struct model *old_model;
+    gen_retired_fn *on_retired;
+    void *retired_ctx;
+    struct worker_metrics metrics;
+    struct gen_stats past; /* of workers that have ended */
+    uint32_t knob_max_running, knob_prefill_chunk;
     struct event_channel *events;
     struct place *place;           /* [n_places] */
     uint32_t n_places, first_free; /* n_places: none */
-    bool worker_ended;
-    struct mono rate_from; /* tokens_per_second over the last window */
+    struct mono rate_from;         /* tokens_per_second over the last window */
     uint64_t rate_tokens;
     double rate;
 };
@@ -67,6 +74,12 @@ static void leave_place(struct generator *g, uint64_t handle)
     g->first_free = i;
 }
 
+static int start_worker(struct generator *g, struct worker **out, struct err *e)
+{
+    const struct worker_metrics *metrics = g->config.metrics ? &g->metrics : NULL;
+    return worker_start(out, &g->config, g->events, metrics, e);
+}
+
 static int local_open(struct generator **out, const struct gen_config *c, struct err *e)
 {
     *out = NULL;
@@ -75,12 +88,14 @@ static int local_open(struct generator **out, const struct gen_config *c, struct
         return err_set(e, ERR_NOMEM, "generator");
     g->config = *c;
     g->rate_from = clock_mono(c->clock);
+    if (c->metrics)
+        worker_metrics_init(&g->metrics, c->metrics);
     /* A step gives a sequence at most a token and an end. */
     int rc = event_channel_open(&g->events, 2 * c->max_running, e);
     if (rc == ERR_OK)
         rc = open_places(g, e);
     if (rc == ERR_OK)
-        rc = worker_start(&g->worker, c, g->events, e);
+        rc = start_worker(g, &g->worker, e);
     if (rc != ERR_OK)
         local_close(g);
     else
@@ -113,12 +128,41 @@ static void deliver(struct generator *g, const struct event *ev)
         seq_free(q);
 }
 
+static void add_stats(struct gen_stats *sum, const struct worker *w, uint32_t n_kv_blocks)
+{
+    const struct worker_stats *s = worker_get_stats(w);
+    sum->running += s->running;
+    sum->waiting += s->waiting;
+    sum->kv_tokens += (uint64_t)n_kv_blocks * KV_BLOCK_TOKENS;
+    sum->kv_tokens_used += s->kv_blocks_used * KV_BLOCK_TOKENS;
+    sum->prompt_tokens += s->prompt_tokens;
+    sum->cached_tokens += s->cached_tokens;
+    sum->generated_tokens += s->generated_tokens;
+    sum->preemptions += s->preemptions;
+    sum->steps += s->steps;
+}
+
+/* Totals of a worker outlive it; what it held does not. */
+static void forget_worker(struct generator *g, struct worker *w)
+{
+    bool is_retired = w == g->retiring;
+    add_stats(&g->past, w, 0);
+    g->past.running = g->past.waiting = 0;
+    g->past.kv_tokens_used = 0;
+    worker_join_and_free(w);
+    *(is_retired ? &g->retiring : &g->worker) = NULL;
+    if (is_retired)
+        g->on_retired(g->retired_ctx, g->old_model);
+}
+
 static void deliver_batch(struct generator *g, struct event_batch *b)
 {
+    struct worker *ended = b->ended;
     for (uint32_t i = 0; i < b->n; i++)
         deliver(g, &b->event[i]);
-    g->worker_ended |= b->is_last;
     event_channel_recycle(g->events, b);
+    if (ended)
+        forget_worker(g, ended);
 }
 
 static void local_drain(struct generator *g)
@@ -131,12 +175,12 @@ static void local_close(struct generator *g)
 {
     if (!g)
         return;
-    if (g->worker) {
+    if (g->worker)
         worker_stop(g->worker);
-        while (!g->worker_ended)
-            deliver_batch(g, event_channel_take(g->events, -1));
-        worker_join_and_free(g->worker);
-    }
+    if (g->retiring)
+        worker_stop(g->retiring);
+    while (g->worker || g->retiring)
+        deliver_batch(g, event_channel_take(g->events, -1));
     event_channel_free(g->events);
     free(g->place);
     free(g);
@@ -218,7 +262,46 @@ static void local_flush_cache(struct generator *g)
 
 static void local_set_knobs(struct generator *g, uint32_t max_running, uint32_t prefill_chunk)
 {
+    g->knob_max_running = max_running;
+    g->knob_prefill_chunk = prefill_chunk;
     worker_set_knobs(g->worker, max_running, prefill_chunk);
+}
+
+static int check_same_kind(const struct generator *g, const struct model *m, struct err *e)
+{
+    const struct model_info *now = model_get_info(g->config.model), *new = model_get_info(m);
+    if (g->retiring)
+        return err_set(e, ERR_BUSY,
+                       "requests still run on the weights before these: try again later");
+    if (new->n_vocab != now->n_vocab || new->n_ctx_train < g->config.max_context)
+        return err_set(e, ERR_INVALID,
+                       "a vocabulary of %u and a context of %u; %u and at least %u are served",
+                       new->n_vocab, new->n_ctx_train, now->n_vocab, g->config.max_context);
+    return ERR_OK;
+}
+
+static int local_set_model(struct generator *g, struct model *m, gen_retired_fn *on_retired,
+                           void *ctx, struct err *e)
+{
+    struct model *old = g->config.model;
+    struct worker *next;
+    int rc = check_same_kind(g, m, e);
+    if (rc != ERR_OK)
+        return rc;
+    g->config.model = m;
+    rc = start_worker(g, &next, e);
+    if (rc != ERR_OK) {
+        g->config.model = old;
+        return rc;
+    }
+    worker_set_knobs(next, g->knob_max_running, g->knob_prefill_chunk);
+    g->retiring = g->worker;
+    g->worker = next;
+    g->old_model = old;
+    g->on_retired = on_retired;
+    g->retired_ctx = ctx;
+    worker_retire(g->retiring);
+    return ERR_OK;
 }
 
 static void update_rate(struct generator *g, uint64_t generated)
@@ -234,18 +317,12 @@ static void update_rate(struct generator *g, uint64_t generated)
 
 static void local_stats(struct generator *g, struct gen_stats *out)
 {
-    const struct worker_stats *s = worker_get_stats(g->worker);
-    update_rate(g, s->generated_tokens);
-    *out = (struct gen_stats){.running = s->running,
-                              .waiting = s->waiting,
-                              .kv_tokens = (uint64_t)g->config.n_kv_blocks * KV_BLOCK_TOKENS,
-                              .kv_tokens_used = s->kv_blocks_used * KV_BLOCK_TOKENS,
-                              .prompt_tokens = s->prompt_tokens,
-                              .cached_tokens = s->cached_tokens,
-                              .generated_tokens = s->generated_tokens,
-                              .preemptions = s->preemptions,
-                              .steps = s->steps,
-                              .tokens_per_second = g->rate};
+    *out = g->past;
+    add_stats(out, g->worker, g->config.n_kv_blocks);
+    if (g->retiring)
+        add_stats(out, g->retiring, g->config.n_kv_blocks);
+    update_rate(g, out->generated_tokens);
+    out->tokens_per_second = g->rate;
 }
 
 const struct generator_ops GENERATOR_LOCAL = {
@@ -258,5 +335,6 @@ const struct generator_ops GENERATOR_LOCAL = {
     .drain = local_drain,
     .set_knobs = local_set_knobs,
     .flush_cache = local_flush_cache,
+    .set_model = local_set_model,
     .stats = local_stats,
 };

@@ -527,6 +527,45 @@ static void test_knobs(void **state)
     ops->close(g);
 }
 
+static void on_retired(void *ctx, struct model *old)
+{
+    *(struct model **)ctx = old;
+}
+
+/* One request is held on the old model; another runs through on the new one meanwhile. */
+static void test_models_follow_each_other(void **state)
+{
+    struct fixture *f = *state;
+    struct generator *g = open_generator(f);
+    struct model *next = pretend_open(), *odd = pretend_open(), *retired = NULL;
+    static struct job old, new;
+    struct gen_stats s;
+    init_job(&old, 3, 0, 5);
+    init_job(&new, 3, 0, 5);
+    old.request.ignore_end = new.request.ignore_end = true;
+    odd->info.n_vocab++;
+    assert_int_equal(ops->set_model(g, odd, on_retired, &retired, &f->e), ERR_INVALID);
+    f->model->is_held = true;
+    submit(g, &old);
+    assert_int_equal(ops->set_model(g, next, on_retired, &retired, &f->e), ERR_OK);
+    assert_int_equal(ops->set_model(g, odd, on_retired, &retired, &f->e), ERR_BUSY);
+    submit(g, &new);
+    while (new.n_ends == 0)
+        ops->drain(g);
+    assert_true(old.n_ends == 0 && !retired);
+    f->model->is_held = false;
+    while (!retired)
+        ops->drain(g);
+    assert_ptr_equal(retired, f->model);
+    assert_true(old.n_ends == 1 && old.end.finish == GEN_LENGTH);
+    assert_memory_equal(old.tokens, new.tokens, 5 * sizeof *old.tokens);
+    ops->stats(g, &s);
+    assert_int_equal(s.generated_tokens, 10); /* of both workers */
+    ops->close(g);
+    free(next);
+    free(odd);
+}
+
 static void test_open_refuses(void **state)
 {
     struct fixture *f = *state;
@@ -553,6 +592,7 @@ int main(void)
         CASE(test_counter_counts),
         CASE(test_metrics),
         CASE(test_knobs),
+        CASE(test_models_follow_each_other),
         CASE(test_open_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

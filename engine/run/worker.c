@@ -22,7 +22,7 @@ struct worker {
     struct event_channel *events;
     struct event_batch *batch; /* being filled */
     _Atomic uint32_t knob_max_running, knob_prefill_chunk;
-    _Atomic bool stop_wanted, flush_wanted;
+    _Atomic bool stop_wanted, retire_wanted, flush_wanted;
     struct worker_stats stats;
     struct worker_metrics metrics;
     bool stopping;
@@ -58,14 +58,18 @@ static void end_sequence(struct worker *w, struct sequence *q, enum gen_finish f
     ev->err = error ? *error : (struct err){0};
 }
 
+static bool is_idle(const struct worker *w)
+{
+    return sched_n_running(w->sched) + sched_n_waiting(w->sched) == 0;
+}
+
 /* Waits for a sequence only when there is nothing to compute; stopping closes the queue. */
 static void take_submitted(struct worker *w)
 {
-    bool is_idle = sched_n_running(w->sched) + sched_n_waiting(w->sched) == 0;
-    struct sequence *q = is_idle ? queue_take(w->submitted, -1) : queue_try_take(w->submitted);
+    struct sequence *q = is_idle(w) ? queue_take(w->submitted, -1) : queue_try_take(w->submitted);
     for (; q; q = queue_try_take(w->submitted))
         sched_add(w->sched, q);
-    w->stopping = w->stop_wanted;
+    w->stopping = w->stop_wanted || (w->retire_wanted && is_idle(w));
     if (atomic_exchange_explicit(&w->flush_wanted, false, memory_order_relaxed))
         sched_flush_cache(w->sched);
     sched_set_knobs(w->sched, atomic_load_explicit(&w->knob_max_running, memory_order_relaxed),
@@ -211,7 +215,7 @@ static void *worker_main(void *arg)
     }
     if (!w->batch)
         w->batch = event_channel_begin(w->events);
-    w->batch->is_last = true;
+    w->batch->ended = w;
     flush_events(w);
     return NULL;
 }
@@ -253,7 +257,7 @@ static void worker_free(struct worker *w)
 }
 
 int worker_start(struct worker **out, const struct gen_config *c, struct event_channel *events,
-                 struct err *e)
+                 const struct worker_metrics *metrics, struct err *e)
 {
     *out = NULL;
     struct worker *w = calloc(1, sizeof *w);
@@ -261,8 +265,8 @@ int worker_start(struct worker **out, const struct gen_config *c, struct event_c
         return err_set(e, ERR_NOMEM, "worker");
     w->config = *c;
     w->events = events;
-    if (c->metrics)
-        worker_metrics_init(&w->metrics, c->metrics);
+    if (metrics)
+        w->metrics = *metrics;
     int rc = open_parts(w, e);
     if (rc == ERR_OK && pthread_create(&w->thread, NULL, worker_main, w) != 0)
         rc = err_set(e, ERR_IO, "the engine thread could not be started: raise the thread limit");
@@ -293,6 +297,12 @@ void worker_stop(struct worker *w)
 {
     w->stop_wanted = true;
     queue_close(w->submitted); /* wakes an idle worker */
+}
+
+void worker_retire(struct worker *w)
+{
+    w->retire_wanted = true;
+    queue_close(w->submitted);
 }
 
 void worker_join_and_free(struct worker *w)

@@ -10,6 +10,7 @@
 #include "engine/sched/scheduler.h"
 
 struct worker;
+struct worker_metrics;
 
 /* What others may read at any time. */
 struct worker_stats {
@@ -18,8 +19,10 @@ struct worker_stats {
     _Atomic uint64_t preemptions, steps;
 };
 
+/* metrics may be NULL; workers that follow each other share them. */
 MUST_USE int worker_start(struct worker **out, const struct gen_config *c,
-                          struct event_channel *events, struct err *e);
+                          struct event_channel *events, const struct worker_metrics *metrics,
+                          struct err *e);
 /* I/O thread; never blocks. False: more sequences than max_running + max_queue, or stopped. */
 bool worker_submit(struct worker *w, struct sequence *q);
 void worker_set_knobs(struct worker *w, uint32_t max_running, uint32_t prefill_chunk);
@@ -27,6 +30,8 @@ void worker_flush_cache(struct worker *w); /* before the next step */
 /* Never blocks. The worker then ends everything with GEN_CANCELLED and posts the last batch; take
  * batches until it, then join. */
 void worker_stop(struct worker *w);
+/* Never blocks. As stop, but what was submitted is answered to its end first. */
+void worker_retire(struct worker *w);
 void worker_join_and_free(struct worker *w);
 const struct worker_stats *worker_get_stats(const struct worker *w);
 

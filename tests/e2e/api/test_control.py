@@ -3,10 +3,12 @@
 import hashlib
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import zmq
 
+import tiny_model
 from system import SLOW, until
 
 
@@ -66,8 +68,9 @@ class Controller:
         self.wait(lambda m: m["type"] == "applied" and m["desired_version"] == message["version"],
                   f"version {message['version']} is applied")
 
-    def command(self, number, name):
-        self.send({"type": "command", "id": number, "name": name})
+    def command(self, number, name, argument=None):
+        more = {} if argument is None else {"argument": argument}
+        self.send({"type": "command", "id": number, "name": name, **more})
         return self.wait(lambda m: m["type"] == "result" and m["id"] == number, f"{name} is answered")
 
     def outputs(self):
@@ -156,8 +159,58 @@ def test_commands(controlled):
     assert status == 503 and headers["Retry-After"] and body["error"]["code"] == "overloaded"
     assert controller.command(2, "resume")["ok"] is True
     assert system.chat(max_tokens=2)[0] == 200
-    answer = controller.command(3, "load_weights")
-    assert answer["ok"] is False and "not supported" in answer["message"]
+    answer = controller.command(3, "dance")
+    assert answer["ok"] is False and "load_weights" in answer["message"]
+
+
+def test_load_weights_switches_between_requests(controlled, tmp_path):
+    system, controller = controlled
+    other = tmp_path / "other.gguf"
+    tiny_model.write(other, seed=2)
+
+    def answer():
+        _, _, body = system.chat(temperature=0, max_tokens=16, ignore_eos=True)
+        return body["choices"][0]["message"]["content"]
+
+    def stream_across():
+        with ThreadPoolExecutor(1) as pool:  # begins on the old weights and ends on them
+            long = pool.submit(system.chat, "Long.", temperature=0, max_tokens=1500,
+                               ignore_eos=True)
+            until(lambda: "\nmilepost_requests_running 1\n" in system.get("engine", "/metrics")[2],
+                  10, "it runs")
+            result = controller.command(1, "load_weights", str(other))
+            return result, long.result()
+
+    first = answer()
+    alone = system.chat("Long.", temperature=0, max_tokens=1500, ignore_eos=True)[2]
+    result, (status, _, body) = stream_across()
+    assert result["ok"] is True, result
+    assert status == 200
+    assert body["choices"][0]["message"]["content"] == alone["choices"][0]["message"]["content"]
+    second = answer()
+    assert second != first, "the other weights answer"
+    assert controller.command(2, "load_weights", str(system.model))["ok"] is True
+    assert answer() == first, "and back"
+    by_seq = {o["seq"]: o["weights"] for o in controller.outputs()}  # some are sent again
+    used = [by_seq[i] for i in (1, 2, 3, 4, 5)]
+    assert used[0] == used[1] == used[2] == used[4] != used[3], used
+    assert used[3] in result["message"]
+
+
+def test_weights_that_do_not_fit_change_nothing(controlled, tmp_path):
+    system, controller = controlled
+    cut, foreign = tmp_path / "cut.gguf", tmp_path / "foreign.gguf"
+    tiny_model.write(foreign, architecture="mamba")
+    cut.write_bytes(system.model.read_bytes()[:-1000])
+    renamed = tmp_path / "renamed.gguf"
+    renamed.write_bytes(system.model.read_bytes().replace(b"<|im_end|>", b"<|im_eNd|>"))
+    before = system.chat(temperature=0, max_tokens=8)[2]["choices"][0]["message"]["content"]
+    for i, (path, said) in enumerate([(tmp_path / "none.gguf", "none.gguf"), (cut, "cut.gguf"),
+                                      (foreign, "mamba"), (renamed, "im_eNd"), ("", "argument")]):
+        answer = controller.command(i + 1, "load_weights", str(path))
+        assert answer["ok"] is False and said in answer["message"], answer
+    after = system.chat(temperature=0, max_tokens=8)[2]["choices"][0]["message"]["content"]
+    assert after == before
 
 
 def test_flush_cache_forgets_prefixes(controlled):
