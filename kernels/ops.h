@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-enum { KERN_BLOCK_TOKENS = 16, KERN_MAX_PARTS = 3 };
+enum { KERN_BLOCK_TOKENS = 16, KERN_MAX_PARTS = 3, KERN_MAX_ROPES = 2 };
 
 struct kern_device; /* one opened backend */
 struct kern_matrix; /* weights [rows, cols]: y = W x */
@@ -42,12 +42,29 @@ struct kern_options {
 };
 
 /* Attention of one model. Query head h reads KV head h / (n_head / n_head_kv). Dimensions 2i and
- * 2i+1 of a head, 2i < n_rot, turn by position * inv_freq[i] (RoPE, arXiv 2104.09864). */
+ * 2i+1 of a head, 2i < n_rot, turn by position * inv_freq[rope][i] (RoPE, arXiv 2104.09864); a
+ * model that pairs i with i + n_rot / 2 reorders the rows of q and k when it loads them. */
 struct kern_attn_shape {
-    uint32_t n_layer, n_head, n_head_kv, d_head, n_rot;
-    const double *inv_freq; /* [n_rot / 2], kept by the caller while the device lives */
-    uint32_t n_blocks;      /* of KERN_BLOCK_TOKENS positions */
-    uint32_t max_position;  /* positions are below this */
+    uint32_t n_layer, n_head, n_head_kv, d_head, n_rot, n_rope;
+    const double *inv_freq[KERN_MAX_ROPES]; /* [n_rope][n_rot / 2], kept by the caller */
+    float scale;                            /* of q k */
+    uint32_t n_blocks;                      /* of KERN_BLOCK_TOKENS positions */
+    uint32_t max_position;                  /* positions are below this */
+};
+
+/* What differs from layer to layer, in the order it is applied to qkv. */
+struct kern_attn_layer {
+    uint32_t index;                            /* below n_layer */
+    const struct kern_vector *bias;            /* added to qkv, as wide; NULL: none */
+    const struct kern_vector *q_norm, *k_norm; /* RMSNorm of each head, [d_head]; NULL: none */
+    float eps;                                 /* of these norms */
+    uint32_t rope;                             /* which inv_freq */
+    uint32_t window; /* a query sees this many positions, its own the last; 0: all */
+};
+
+enum kern_gate {
+    KERN_GATE_SILU,
+    KERN_GATE_GELU /* the tanh form (arXiv 1606.08415, section 2) */
 };
 
 /* What a step works on; position p of sequence s is slot p % 16 of block block_table[s][p / 16].
@@ -89,8 +106,9 @@ struct kern_ops {
 
     /* First op of a step. The step's arrays stay until run returns. */
     void (*begin)(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
-    /* x[t] = row token[t] of w. */
-    void (*embed)(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x);
+    /* x[t] = scale * row token[t] of w. */
+    void (*embed)(struct kern_device *d, const struct kern_matrix *w, float scale,
+                  struct kern_buffer *x);
     /* y = w norm(x). norm NULL: y = w x. y is not x. */
     void (*project)(struct kern_device *d, const struct kern_buffer *x,
                     const struct kern_norm *norm, const struct kern_matrix *w,
@@ -98,14 +116,17 @@ struct kern_ops {
     /* x += w h. h is not x. */
     void (*project_add)(struct kern_device *d, const struct kern_buffer *h,
                         const struct kern_matrix *w, struct kern_buffer *x);
-    /* w has two parts of f rows, gate and up: h = silu(gate norm(x)) * (up norm(x)), f wide. */
+    /* x += norm(y). y is not x. */
+    void (*add_norm)(struct kern_device *d, const struct kern_buffer *y,
+                     const struct kern_norm *norm, struct kern_buffer *x);
+    /* w has two parts of f rows, gate and up: h = g(gate norm(x)) * (up norm(x)), f wide. */
     void (*gate_up)(struct kern_device *d, const struct kern_buffer *x,
-                    const struct kern_norm *norm, const struct kern_matrix *w,
+                    const struct kern_norm *norm, const struct kern_matrix *w, enum kern_gate g,
                     struct kern_buffer *h);
     /* qkv: [n_tok, (n_head + 2 n_head_kv) d_head], overwritten. Turns q and k, stores k and v in
-     * the KV cache (float16 at least), y = causal softmax(q k / sqrt(d_head)) v. */
-    void (*attention)(struct kern_device *d, uint32_t layer, struct kern_buffer *qkv,
-                      struct kern_buffer *y);
+     * the KV cache (float16 at least), y = causal softmax(scale q k) v. */
+    void (*attention)(struct kern_device *d, const struct kern_attn_layer *layer,
+                      struct kern_buffer *qkv, struct kern_buffer *y);
     /* logits[r] = w norm(x[row[r]]), r < n_row, to the caller's memory [n_row, rows of w]. Last op
      * of a step; n_row may be 0, otherwise n_row <= max_tok. */
     void (*head)(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,

@@ -202,7 +202,9 @@ static int llama_load(struct model *m, const struct gguf *g, struct err *e)
     l->attention.n_head = m->info.n_head;
     l->attention.n_head_kv = m->info.n_head_kv;
     l->attention.d_head = m->info.d_head;
-    l->attention.inv_freq = l->inv_freq;
+    l->attention.n_rope = 1;
+    l->attention.inv_freq[0] = l->inv_freq;
+    l->attention.scale = 1.0f / sqrtf((float)m->info.d_head);
     l->attention.n_blocks = m->options.n_kv_blocks;
     l->attention.max_position = m->info.n_ctx_train;
     if (m->info.n_ctx_train / KV_BLOCK_TOKENS >= m->options.n_kv_blocks)
@@ -218,15 +220,16 @@ static void llama_forward(struct model *m, const struct model_batch *b, float *l
     const struct llama *l = m->state;
     const struct kern_ops *k = m->ops;
     struct kern_device *d = m->device;
-    k->embed(d, l->embedding, l->x);
+    k->embed(d, l->embedding, 1, l->x);
     for (uint32_t i = 0; i < m->info.n_layer; i++) {
         const struct llama_layer *layer = &l->layer[i];
         const struct kern_norm attn_norm = {layer->attn_norm, l->eps};
         const struct kern_norm ffn_norm = {layer->ffn_norm, l->eps};
         k->project(d, l->x, &attn_norm, layer->qkv, l->qkv);
-        k->attention(d, i, l->qkv, l->attended);
+        const struct kern_attn_layer place = {.index = i};
+        k->attention(d, &place, l->qkv, l->attended);
         k->project_add(d, l->attended, layer->output, l->x);
-        k->gate_up(d, l->x, &ffn_norm, layer->gate_up, l->hidden);
+        k->gate_up(d, l->x, &ffn_norm, layer->gate_up, KERN_GATE_SILU, l->hidden);
         k->project_add(d, l->hidden, layer->down, l->x);
     }
     const struct kern_norm norm = {l->output_norm, l->eps};

@@ -30,35 +30,43 @@ INLINE void score_block(const struct attend *a, uint32_t block, uint32_t n)
                 v_mul(v_add(even[i], odd[i]), v_set(a->scale)));
 }
 
-/* Scores of query i to exp(score - largest), zero past its end up to `padded`; gives 1 / sum. */
-INLINE float soften(const struct attend *a, uint32_t i, uint32_t padded)
+INLINE void fill(float *s, uint32_t from, uint32_t to, float value)
+{
+    for (uint32_t p = from; p < to; p++)
+        s[p] = value;
+}
+
+/* Scores of query i to exp(score - largest), zero where it does not see from `start` to `end`;
+ * gives 1 / sum. */
+INLINE float soften(const struct attend *a, uint32_t i, uint32_t start, uint32_t end)
 {
     float *s = a->score + i * a->score_stride;
-    uint32_t own = (a->length[i] + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS;
+    uint32_t from = a->first[i] / BLOCK_TOKENS * BLOCK_TOKENS;
+    uint32_t to = (a->length[i] + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS;
     v16 most = v_set(-INFINITY), total = v_set(0);
-    for (uint32_t p = a->length[i]; p < own; p++)
-        s[p] = -INFINITY;
-    for (uint32_t p = 0; p < own; p += LANES)
+    fill(s, from, a->first[i], -INFINITY);
+    fill(s, a->length[i], to, -INFINITY);
+    for (uint32_t p = from; p < to; p += LANES)
         most = v_max(v_load(s + p), most);
     v16 largest = v_set(v_largest(most));
-    for (uint32_t p = 0; p < own; p += LANES)
+    for (uint32_t p = from; p < to; p += LANES)
         v_store(s + p, v_exp(v_sub(v_load(s + p), largest)));
-    for (uint32_t p = a->length[i]; p < padded; p++)
-        s[p] = 0;
-    for (uint32_t p = 0; p < own; p += LANES)
+    fill(s, start, a->first[i], 0);
+    fill(s, a->length[i], end, 0);
+    for (uint32_t p = from; p < to; p += LANES)
         total = v_add(total, v_load(s + p));
     return 1.0f / v_sum(total);
 }
 
-/* out[i][from .. from + 16 n_v) = sum over positions of score * v. */
-INLINE void mix(const struct attend *a, uint32_t from, uint32_t longest, const float *inverse,
-                uint32_t n, uint32_t n_v)
+/* out[i][from .. from + 16 n_v) = sum over positions from block `start` on of score * v. */
+INLINE void mix(const struct attend *a, uint32_t from, uint32_t start, uint32_t longest,
+                const float *inverse, uint32_t n, uint32_t n_v)
 {
     v16 sum[MAX_QUERIES][2];
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < n_v; j++)
             sum[i][j] = v_set(0);
-    for (uint32_t block = 0; block * BLOCK_TOKENS < longest; block++) {
+    for (uint32_t block = start; block * BLOCK_TOKENS < longest; block++) {
         const uint16_t *v = kv_block(a, block) + BLOCK_TOKENS * a->d_head + from;
         uint32_t first = block * BLOCK_TOKENS, rest = longest - first;
         uint32_t n_p = rest < BLOCK_TOKENS ? rest : BLOCK_TOKENS;
@@ -81,19 +89,22 @@ INLINE void mix(const struct attend *a, uint32_t from, uint32_t longest, const f
 
 INLINE void attend_n(const struct attend *a, uint32_t n)
 {
-    uint32_t longest = 0, d = 0;
+    uint32_t longest = 0, first = a->first[0], d = 0;
     float inverse[MAX_QUERIES];
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         longest = a->length[i] > longest ? a->length[i] : longest;
-    uint32_t padded = (longest + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS;
-    for (uint32_t block = 0; block * BLOCK_TOKENS < longest; block++)
+        first = a->first[i] < first ? a->first[i] : first;
+    }
+    uint32_t start = first / BLOCK_TOKENS;
+    uint32_t end = (longest + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+    for (uint32_t block = start; block < end; block++)
         score_block(a, block, n);
     for (uint32_t i = 0; i < n; i++)
-        inverse[i] = soften(a, i, padded);
+        inverse[i] = soften(a, i, start * BLOCK_TOKENS, end * BLOCK_TOKENS);
     for (; d + 2 * LANES <= a->d_head; d += 2 * LANES)
-        mix(a, d, longest, inverse, n, 2);
+        mix(a, d, start, longest, inverse, n, 2);
     for (; d < a->d_head; d += LANES)
-        mix(a, d, longest, inverse, n, 1);
+        mix(a, d, start, longest, inverse, n, 1);
 }
 
 #define ATTEND(count)                                                                              \

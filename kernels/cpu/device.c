@@ -219,7 +219,8 @@ static int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape, st
     kv->layer_halves = layer_halves(shape);
     kv->block_halves = kv->layer_halves * shape->n_layer;
     kv->data = memory_take(&d->memory, shape->n_blocks, cpu_kv_block_bytes(shape));
-    d->turn = memory_take(&d->memory, (size_t)d->max_tok * 2 * shape->n_rot, sizeof *d->turn);
+    d->turn = memory_take(&d->memory, (size_t)shape->n_rope * d->max_tok * 2 * shape->n_rot,
+                          sizeof *d->turn);
     bool ok = kv->data && d->turn;
     d->score_stride = ((size_t)shape->max_position + LANES) / LANES * LANES;
     for (uint32_t i = 0; i < team_size(d->team); i++) {
@@ -267,6 +268,7 @@ const struct kern_ops KERN_CPU = {
     .embed = cpu_embed,
     .project = cpu_project,
     .project_add = cpu_project_add,
+    .add_norm = cpu_add_norm,
     .gate_up = cpu_gate_up,
     .attention = cpu_attention,
     .head = cpu_head,

@@ -55,7 +55,7 @@ struct kern_device {
     struct kern_kv *kv;
     struct activations shared; /* [max_tok] rows */
     struct thread_scratch *scratch;
-    float *turn;           /* [max_tok][2][n_rot], see isa.h */
+    float *turn;           /* [n_rope][max_tok][2][n_rot], see isa.h */
     struct seq_tile *tile; /* [max_tok] */
     uint32_t n_tiles;
     uint64_t serial; /* of the last product */
@@ -70,20 +70,23 @@ void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst);
 
 /* product.c */
-void cpu_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x);
+void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
+               struct kern_buffer *x);
 void cpu_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, struct kern_buffer *y);
 void cpu_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x);
 void cpu_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
-                 const struct kern_matrix *w, struct kern_buffer *h);
+                 const struct kern_matrix *w, enum kern_gate g, struct kern_buffer *h);
+void cpu_add_norm(struct kern_device *d, const struct kern_buffer *y, const struct kern_norm *norm,
+                  struct kern_buffer *x);
 void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits);
 
 /* attention.c */
 void cpu_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
-void cpu_attention(struct kern_device *d, uint32_t layer, struct kern_buffer *qkv,
-                   struct kern_buffer *y);
+void cpu_attention(struct kern_device *d, const struct kern_attn_layer *layer,
+                   struct kern_buffer *qkv, struct kern_buffer *y);
 
 #endif

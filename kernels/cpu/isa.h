@@ -44,7 +44,9 @@ struct activations {
 enum product_mode {
     PRODUCT_STORE,
     PRODUCT_ADD,
-    PRODUCT_GATE /* groups are gate and up: out[0] = silu(gate) * up */
+    /* groups are gate and up: out[0] = silu(gate) * up, or gelu(gate) * up */
+    PRODUCT_GATE_SILU,
+    PRODUCT_GATE_GELU
 };
 
 /* One or two groups of 16 rows against n_tok tokens. */
@@ -67,7 +69,7 @@ struct attend {
     uint32_t n, d_head;
     const float *query[MAX_QUERIES];
     float *out[MAX_QUERIES];
-    uint32_t length[MAX_QUERIES]; /* positions a query sees, above 0 */
+    uint32_t first[MAX_QUERIES], length[MAX_QUERIES]; /* a query sees first .. length - 1 */
     const uint16_t *kv;
     size_t block_stride;
     const uint32_t *table;
@@ -78,7 +80,7 @@ struct attend {
 
 struct cpu_isa {
     const char *name;
-    /* y = x / rms(x) * weight. */
+    /* y = x / rms(x) * weight; y may be x. */
     void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
     /* n is a multiple of 32. */
     void (*quantise)(const float *x, uint32_t n, int8_t *quant, float *scale, float *sum);

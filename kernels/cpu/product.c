@@ -76,9 +76,14 @@ static void fill_gate(const struct job *j, uint32_t group, struct product *p)
     }
 }
 
+static bool is_gate(enum product_mode mode)
+{
+    return mode == PRODUCT_GATE_SILU || mode == PRODUCT_GATE_GELU;
+}
+
 static uint32_t n_units(const struct job *j)
 {
-    return j->mode == PRODUCT_GATE ? j->w->part[0].n_groups : j->w->n_units;
+    return is_gate(j->mode) ? j->w->part[0].n_groups : j->w->n_units;
 }
 
 static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -95,7 +100,7 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     struct product p = {.mode = j->mode, .out_stride = j->out_width, .x = a, .n_tok = j->n_tok};
     struct team_range r = team_share(n_units(j), share, n_shares);
     for (uint32_t unit = r.from; unit < r.to; unit++) {
-        if (j->mode == PRODUCT_GATE)
+        if (is_gate(j->mode))
             fill_gate(j, unit, &p);
         else
             fill_unit(j, unit, &p);
@@ -144,10 +149,10 @@ void cpu_project_add(struct kern_device *d, const struct kern_buffer *h,
 }
 
 void cpu_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
-                 const struct kern_matrix *w, struct kern_buffer *h)
+                 const struct kern_matrix *w, enum kern_gate g, struct kern_buffer *h)
 {
     struct job j = job_on(d, x, norm, w);
-    run_into(&j, PRODUCT_GATE, h);
+    run_into(&j, g == KERN_GATE_GELU ? PRODUCT_GATE_GELU : PRODUCT_GATE_SILU, h);
 }
 
 void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
@@ -166,6 +171,7 @@ void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
 struct embed_job {
     struct kern_device *d;
     const struct kern_matrix *w;
+    float scale;
     struct kern_buffer *x;
 };
 
@@ -174,16 +180,53 @@ static void embed_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t th
     const struct embed_job *j = arg;
     struct team_range r = team_share(j->d->step->n_tok, share, n_shares);
     (void)thread;
-    for (uint32_t t = r.from; t < r.to; t++)
-        cpu_unpack_row(&j->w->part[0], (uint32_t)j->d->step->token[t],
-                       j->x->data + (size_t)t * j->x->width);
+    for (uint32_t t = r.from; t < r.to; t++) {
+        float *row = j->x->data + (size_t)t * j->x->width;
+        cpu_unpack_row(&j->w->part[0], (uint32_t)j->d->step->token[t], row);
+        for (uint32_t i = 0; i < j->x->width; i++)
+            row[i] *= j->scale;
+    }
 }
 
-void cpu_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x)
+/* A few rows cost less than waking the others. */
+static void each_row(struct kern_device *d, team_fn fn, void *job)
 {
-    struct embed_job j = {d, w, x};
     if (d->step->n_tok < 4)
-        embed_part(&j, 0, 1, 0);
+        fn(job, 0, 1, 0);
     else
-        team_each(d->team, team_shares(d->team, d->step->n_tok), embed_part, &j);
+        team_each(d->team, team_shares(d->team, d->step->n_tok), fn, job);
+}
+
+void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
+               struct kern_buffer *x)
+{
+    each_row(d, embed_part, &(struct embed_job){d, w, scale, x});
+}
+
+struct add_norm_job {
+    struct kern_device *d;
+    const struct kern_buffer *y;
+    const struct kern_norm *norm;
+    struct kern_buffer *x;
+};
+
+static void add_norm_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
+{
+    const struct add_norm_job *j = arg;
+    struct team_range r = team_share(j->d->step->n_tok, share, n_shares);
+    float *normed = j->d->scratch[thread].one.value; /* no product is under way */
+    uint32_t width = j->x->width;
+    for (uint32_t t = r.from; t < r.to; t++) {
+        float *x = j->x->data + (size_t)t * width;
+        j->d->isa->norm(j->y->data + (size_t)t * width, j->norm->weight->data, j->norm->eps, width,
+                        normed);
+        for (uint32_t i = 0; i < width; i++)
+            x[i] += normed[i];
+    }
+}
+
+void cpu_add_norm(struct kern_device *d, const struct kern_buffer *y, const struct kern_norm *norm,
+                  struct kern_buffer *x)
+{
+    each_row(d, add_norm_part, &(struct add_norm_job){d, y, norm, x});
 }

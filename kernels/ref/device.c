@@ -198,6 +198,7 @@ const struct kern_ops KERN_REF = {
     .embed = ref_embed,
     .project = ref_project,
     .project_add = ref_project_add,
+    .add_norm = ref_add_norm,
     .gate_up = ref_gate_up,
     .attention = ref_attention,
     .head = ref_head,

@@ -42,18 +42,23 @@ struct kern_device {
 };
 
 /* One per op, in math.c. */
-void ref_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x);
+void ref_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
+               struct kern_buffer *x);
 void ref_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, struct kern_buffer *y);
 void ref_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x);
 void ref_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
-                 const struct kern_matrix *w, struct kern_buffer *h);
+                 const struct kern_matrix *w, enum kern_gate g, struct kern_buffer *h);
+void ref_add_norm(struct kern_device *d, const struct kern_buffer *y, const struct kern_norm *norm,
+                  struct kern_buffer *x);
 void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits);
+/* y = x / rms(x) * weight; y may be x. */
+void ref_norm_row(const float *x, const float *weight, float eps, uint32_t n, float *y);
 /* In attention.c. */
-void ref_attention(struct kern_device *d, uint32_t layer, struct kern_buffer *qkv,
-                   struct kern_buffer *y);
+void ref_attention(struct kern_device *d, const struct kern_attn_layer *layer,
+                   struct kern_buffer *qkv, struct kern_buffer *y);
 
 #endif

@@ -43,6 +43,16 @@ static void expand_row(const struct kern_matrix *w, uint32_t row, float *dst)
     dtype_to_f32(dtype, src, dst, w->cols);
 }
 
+void ref_norm_row(const float *x, const float *weight, float eps, uint32_t n, float *y)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    double scale = 1 / sqrt(squares / n + (double)eps);
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)((double)x[i] * scale) * weight[i];
+}
+
 struct norm_job {
     const float *x;
     float *y;
@@ -55,16 +65,9 @@ static void norm_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thr
     const struct norm_job *j = arg;
     struct team_range r = team_share(j->n_tok, share, n_shares);
     (void)thread;
-    for (uint32_t t = r.from; t < r.to; t++) {
-        const float *x = j->x + (size_t)t * j->width;
-        float *y = j->y + (size_t)t * j->width;
-        double squares = 0;
-        for (uint32_t i = 0; i < j->width; i++)
-            squares += (double)x[i] * (double)x[i];
-        double scale = 1 / sqrt(squares / j->width + (double)j->norm->eps);
-        for (uint32_t i = 0; i < j->width; i++)
-            y[i] = (float)((double)x[i] * scale) * j->norm->weight->data[i];
-    }
+    for (uint32_t t = r.from; t < r.to; t++)
+        ref_norm_row(j->x + (size_t)t * j->width, j->norm->weight->data, j->norm->eps, j->width,
+                     j->y + (size_t)t * j->width);
 }
 
 /* x itself without a norm, else the device's scratch. */
@@ -85,6 +88,7 @@ struct product_job {
     float *y;
     uint32_t n_tok;
     bool add;
+    enum kern_gate gate;
 };
 
 static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -106,15 +110,24 @@ void ref_project(struct kern_device *d, const struct kern_buffer *x, const struc
                  const struct kern_matrix *w, struct kern_buffer *y)
 {
     uint32_t n = d->step->n_tok;
-    struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, y->data, n, false};
+    struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, y->data, n, false, 0};
     team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
 }
 
 void ref_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x)
 {
-    struct product_job j = {d, h->data, w, x->data, d->step->n_tok, true};
+    struct product_job j = {d, h->data, w, x->data, d->step->n_tok, true, 0};
     team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
+}
+
+/* GELU's tanh form is x * sigmoid(2 z), since 1 + tanh(z) = 2 sigmoid(2 z). */
+static double gated(enum kern_gate gate, double g)
+{
+    double twice_z = g;
+    if (gate == KERN_GATE_GELU)
+        twice_z = 2 * sqrt(2 / acos(-1)) * (g + 0.044715 * g * g * g);
+    return g / (1 + exp(-twice_z));
 }
 
 static void gate_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -127,7 +140,7 @@ static void gate_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thr
         expand_row(j->w, i, row);
         for (uint32_t t = 0; t < j->n_tok; t++) {
             double g = dot(row, j->x + (size_t)t * j->w->cols, j->w->cols);
-            j->y[(size_t)t * width + i] = (float)(g / (1 + exp(-g)));
+            j->y[(size_t)t * width + i] = (float)gated(j->gate, g);
         }
         expand_row(j->w, width + i, row);
         for (uint32_t t = 0; t < j->n_tok; t++)
@@ -137,10 +150,10 @@ static void gate_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thr
 }
 
 void ref_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
-                 const struct kern_matrix *w, struct kern_buffer *h)
+                 const struct kern_matrix *w, enum kern_gate g, struct kern_buffer *h)
 {
     uint32_t n = d->step->n_tok;
-    struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, h->data, n, false};
+    struct product_job j = {d, normed(d, x->data, x->width, n, norm), w, h->data, n, false, g};
     team_each(d->team, team_shares(d->team, w->rows / 2), gate_part, &j);
 }
 
@@ -151,13 +164,26 @@ void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
     for (uint32_t i = 0; i < n_row; i++)
         memcpy(d->head_in + (size_t)i * x->width, x->data + (size_t)row[i] * x->width,
                x->width * sizeof(float));
-    struct product_job j = {d,    normed(d, d->head_in, x->width, n_row, norm), w, logits, n_row,
-                            false};
+    struct product_job j = {
+        d, normed(d, d->head_in, x->width, n_row, norm), w, logits, n_row, false, 0};
     team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
 }
 
-void ref_embed(struct kern_device *d, const struct kern_matrix *w, struct kern_buffer *x)
+void ref_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
+               struct kern_buffer *x)
 {
-    for (uint32_t t = 0; t < d->step->n_tok; t++)
-        expand_row(w, (uint32_t)d->step->token[t], x->data + (size_t)t * x->width);
+    for (uint32_t t = 0; t < d->step->n_tok; t++) {
+        float *row = x->data + (size_t)t * x->width;
+        expand_row(w, (uint32_t)d->step->token[t], row);
+        for (uint32_t i = 0; i < x->width; i++)
+            row[i] *= scale;
+    }
+}
+
+void ref_add_norm(struct kern_device *d, const struct kern_buffer *y, const struct kern_norm *norm,
+                  struct kern_buffer *x)
+{
+    const float *add = normed(d, y->data, y->width, d->step->n_tok, norm);
+    for (size_t i = 0; i < (size_t)d->step->n_tok * x->width; i++)
+        x->data[i] += add[i];
 }

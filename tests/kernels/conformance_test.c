@@ -36,16 +36,19 @@ enum { N_TYPES = sizeof TYPES / sizeof *TYPES };
 
 /* What one device computes from the same inputs. */
 struct outcome {
-    float *embedded, *projected, *added, *gated, *logits, *attended;
+    float *embedded, *projected, *added, *gated, *logits, *attended, *summed;
 };
+enum { N_OUTPUTS = sizeof(struct outcome) / sizeof(float *) };
 
 struct inputs {
     uint32_t n_tok, d_model, d_ff, q_width, kv_width;
     uint32_t dtype;
     struct buf q, k, v, output, gate, up, table;
-    float *norm, *x, *h, *qkv;
+    float *norm, *x, *h, *qkv, *bias, *head_norm;
     struct kern_attn_shape attention;
-    double inv_freq[64];
+    double inv_freq[KERN_MAX_ROPES][64];
+    bool has_extras; /* bias, norms of heads, second RoPE, GELU, scales */
+    uint32_t window;
     struct kern_step step;
     int32_t token[MAX_TOK];
     uint32_t position[MAX_TOK], seq[MAX_TOK], row[2];
@@ -58,8 +61,8 @@ struct device {
     struct kern_device *d;
     struct inputs *in;
     const struct kern_matrix *embedding, *qkv, *output, *gate_up;
-    const struct kern_vector *norm;
-    struct kern_buffer *x, *y, *h, *h_out, *att;
+    const struct kern_vector *norm, *bias, *q_norm, *k_norm;
+    struct kern_buffer *x, *y, *z, *h, *h_out, *att;
     struct kern_kv *kv;
     struct outcome out;
 };
@@ -120,14 +123,20 @@ static void make_inputs(struct inputs *in, uint32_t dtype, uint32_t n_tok, uint3
     in->x = normals(&r, (size_t)MAX_TOK * d_model);
     in->h = normals(&r, (size_t)MAX_TOK * d_ff);
     in->qkv = normals(&r, (size_t)MAX_TOK * (in->q_width + 2 * in->kv_width));
-    for (uint32_t i = 0; i < d_head / 2; i++)
-        in->inv_freq[i] = pow(10000.0, -2.0 * i / d_head);
+    in->bias = normals(&r, in->q_width + 2 * in->kv_width);
+    in->head_norm = normals(&r, 2 * d_head);
+    for (uint32_t i = 0; i < d_head / 2; i++) {
+        in->inv_freq[0][i] = pow(10000.0, -2.0 * i / d_head);
+        in->inv_freq[1][i] = pow(500.0, -2.0 * i / d_head);
+    }
     in->attention = (struct kern_attn_shape){.n_layer = 2,
                                              .n_head = n_head,
                                              .n_head_kv = n_head_kv,
                                              .d_head = d_head,
                                              .n_rot = d_head,
-                                             .inv_freq = in->inv_freq,
+                                             .n_rope = 2,
+                                             .inv_freq = {in->inv_freq[0], in->inv_freq[1]},
+                                             .scale = 1.0f / sqrtf((float)d_head),
                                              .n_blocks = 3 * CONTEXT / KERN_BLOCK_TOKENS,
                                              .max_position = CONTEXT};
     random_step(&r, in);
@@ -139,6 +148,20 @@ static void free_inputs(struct inputs *in)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buf_free(all[i]);
     free(in->norm), free(in->x), free(in->h), free(in->qkv);
+    free(in->bias), free(in->head_norm);
+}
+
+static struct kern_attn_layer layer_of(const struct device *v)
+{
+    struct kern_attn_layer l = {.index = 1, .window = v->in->window};
+    if (v->in->has_extras) {
+        l.bias = v->bias;
+        l.q_norm = v->q_norm;
+        l.k_norm = v->k_norm;
+        l.eps = 1e-6f;
+        l.rope = 1;
+    }
+    return l;
 }
 
 /* Earlier positions of the sequences, so that a query sees more than this step's tokens. */
@@ -153,7 +176,8 @@ static void fill_history(struct device *v)
     const struct kern_step step = {n, in->token, position, seq, in->tables};
     v->ops->begin(v->d, &step, v->kv);
     v->ops->write(v->d, v->y, in->qkv, n);
-    v->ops->attention(v->d, 1, v->y, v->att);
+    const struct kern_attn_layer layer = layer_of(v);
+    v->ops->attention(v->d, &layer, v->y, v->att);
 }
 
 static void body(void *arg)
@@ -162,21 +186,27 @@ static void body(void *arg)
     struct inputs *in = v->in;
     const struct kern_ops *k = v->ops;
     const struct kern_norm norm = {v->norm, 1e-5f};
+    const struct kern_attn_layer layer = layer_of(v);
+    enum kern_gate gate = in->has_extras ? KERN_GATE_GELU : KERN_GATE_SILU;
     fill_history(v);
     k->begin(v->d, &in->step, v->kv);
-    k->embed(v->d, v->embedding, v->x);
+    k->embed(v->d, v->embedding, in->has_extras ? 25.3f : 1, v->x);
     k->read(v->d, v->x, v->out.embedded, in->n_tok);
     k->write(v->d, v->x, in->x, in->n_tok);
     k->project(v->d, v->x, &norm, v->qkv, v->y);
     k->read(v->d, v->y, v->out.projected, in->n_tok);
     k->write(v->d, v->y, in->qkv, in->n_tok);
-    k->attention(v->d, 1, v->y, v->att);
+    k->attention(v->d, &layer, v->y, v->att);
     k->read(v->d, v->att, v->out.attended, in->n_tok);
-    k->gate_up(v->d, v->x, &norm, v->gate_up, v->h_out);
+    k->gate_up(v->d, v->x, &norm, v->gate_up, gate, v->h_out);
     k->read(v->d, v->h_out, v->out.gated, in->n_tok);
     k->write(v->d, v->h, in->h, in->n_tok);
     k->project_add(v->d, v->h, v->output, v->x);
     k->read(v->d, v->x, v->out.added, in->n_tok);
+    k->project(v->d, v->h, NULL, v->output, v->z);
+    k->write(v->d, v->x, in->x, in->n_tok);
+    k->add_norm(v->d, v->z, &norm, v->x);
+    k->read(v->d, v->x, v->out.summed, in->n_tok);
     k->head(v->d, v->x, in->n_tok > 1 ? 2 : 1, in->row, &norm, v->embedding, v->out.logits);
 }
 
@@ -196,7 +226,12 @@ static void load(struct device *v, struct err *e)
     assert_ok(k->matrix(v->d, in->d_ff, &output, 1, &v->output, e), e);
     assert_ok(k->matrix(v->d, in->d_model, gate_up, 2, &v->gate_up, e), e);
     assert_ok(k->vector(v->d, in->norm, in->d_model, &v->norm, e), e);
+    uint32_t qkv_width = in->q_width + 2 * in->kv_width, d_head = in->attention.d_head;
+    assert_ok(k->vector(v->d, in->bias, qkv_width, &v->bias, e), e);
+    assert_ok(k->vector(v->d, in->head_norm, d_head, &v->q_norm, e), e);
+    assert_ok(k->vector(v->d, in->head_norm + d_head, d_head, &v->k_norm, e), e);
     assert_ok(k->buffer(v->d, in->d_model, &v->x, e), e);
+    assert_ok(k->buffer(v->d, in->d_model, &v->z, e), e);
     assert_ok(k->buffer(v->d, in->q_width + 2 * in->kv_width, &v->y, e), e);
     assert_ok(k->buffer(v->d, in->q_width, &v->att, e), e);
     assert_ok(k->buffer(v->d, in->d_ff, &v->h, e), e);
@@ -204,10 +239,10 @@ static void load(struct device *v, struct err *e)
     assert_ok(k->kv(v->d, &in->attention, &v->kv, e), e);
 }
 
-static float **outputs(struct outcome *o, float **list[6])
+static float **outputs(struct outcome *o, float **list[N_OUTPUTS])
 {
     list[0] = &o->embedded, list[1] = &o->projected, list[2] = &o->attended;
-    list[3] = &o->gated, list[4] = &o->added, list[5] = &o->logits;
+    list[3] = &o->gated, list[4] = &o->added, list[5] = &o->logits, list[6] = &o->summed;
     return *list;
 }
 
@@ -222,9 +257,9 @@ static bool compute(const struct flavour *f, struct inputs *in, uint32_t threads
     if (rc == ERR_UNSUPPORTED)
         return false;
     assert_ok(rc, &e);
-    float **list[6];
+    float **list[N_OUTPUTS];
     (void)outputs(&v.out, list);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < N_OUTPUTS; i++) {
         *list[i] = calloc((size_t)MAX_TOK * 1024, sizeof(float));
         assert_non_null(*list[i]);
     }
@@ -237,9 +272,9 @@ static bool compute(const struct flavour *f, struct inputs *in, uint32_t threads
 
 static void free_outcome(struct outcome *o)
 {
-    float **list[6];
+    float **list[N_OUTPUTS];
     (void)outputs(o, list);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < N_OUTPUTS; i++)
         free(*list[i]);
 }
 
@@ -268,6 +303,7 @@ static void compare(const struct flavour *f, const struct inputs *in, const stru
         {"project", got->projected, want->projected, n * qkv, bound},
         {"attention", got->attended, want->attended, n * in->q_width, 5e-3},
         {"gate_up", got->gated, want->gated, n * in->d_ff, 10 * bound},
+        {"add_norm", got->summed, want->summed, n * in->d_model, 2 * bound},
         {"project_add", got->added, want->added, n * in->d_model, bound},
         {"head", got->logits, want->logits, (n > 1 ? 2 : 1) * VOCAB, 2 * bound},
     };
@@ -326,6 +362,21 @@ static void test_odd_shapes(void **state)
     check(&in, 5e-4);
 }
 
+/* What Gemma 3 and Qwen have beyond Llama, and windows that end in, at and beside a block. */
+static void test_extras(void **state)
+{
+    static const uint32_t WINDOWS[] = {0, 1, 7, 16, 17, 40};
+    struct inputs in;
+    (void)state;
+    for (size_t i = 0; i < sizeof WINDOWS / sizeof *WINDOWS; i++) {
+        make_inputs(&in, DTYPE_Q8_0, i % 2 ? 37 : 5, 128, 160, 64, 4, i % 3 ? 1 : 2);
+        in.has_extras = true;
+        in.window = WINDOWS[i];
+        in.attention.scale = 0.11f;
+        check(&in, 5e-4);
+    }
+}
+
 /* A row of zeros, and one huge value beside small ones: no division by zero, no NaN. */
 static void test_extreme_values(void **state)
 {
@@ -355,7 +406,7 @@ static void test_head_size_refused(void **state)
     struct kern_device *d;
     struct kern_kv *kv;
     const double inv_freq[4] = {1, 1, 1, 1};
-    const struct kern_attn_shape shape = {1, 1, 1, 8, 8, inv_freq, 1, 16};
+    const struct kern_attn_shape shape = {1, 1, 1, 8, 8, 1, {inv_freq}, 1, 1, 16};
     const struct kern_options o = {1, 1, NULL};
     (void)state;
     assert_ok(KERN_CPU.open(&d, &o, &e), &e);
@@ -365,9 +416,11 @@ static void test_head_size_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types), cmocka_unit_test(test_odd_shapes),
-        cmocka_unit_test(test_extreme_values), cmocka_unit_test(test_unknown_instruction_set),
-        cmocka_unit_test(test_head_size_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_odd_shapes),
+                                       cmocka_unit_test(test_extras),
+                                       cmocka_unit_test(test_extreme_values),
+                                       cmocka_unit_test(test_unknown_instruction_set),
+                                       cmocka_unit_test(test_head_size_refused)};
     return cmocka_run_group_tests_name("kernels.conformance", tests, NULL, NULL);
 }
