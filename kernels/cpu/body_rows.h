@@ -16,6 +16,19 @@ INLINE v16 v_exp(v16 x)
     return v_mul(p, v_pow2(n));
 }
 
+/* SwiGLU or GEGLU (arXiv 2002.05202): g sigmoid(g) up, or g sigmoid(2 z) up with the z of GELU's
+ * tanh form, since 1 + tanh(z) = 2 sigmoid(2 z). */
+INLINE v16 gated(enum product_mode mode, v16 g, v16 up)
+{
+    v16 twice_z = g;
+    if (mode == PRODUCT_GATE_GELU) {
+        v16 square = v_fma(v_mul(g, g), v_set(0.0713548163f), v_set(1.5957691216f));
+        twice_z = v_mul(g, square);
+    }
+    v16 down = v_add(v_set(1), v_exp(v_sub(v_set(0), twice_z)));
+    return v_mul(v_div(g, down), up);
+}
+
 static void row_norm(const float *x, const float *weight, float eps, uint32_t n, float *y)
 {
     uint32_t whole = n / LANES * LANES;
