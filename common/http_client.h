@@ -1,7 +1,7 @@
-/* common/http_client.h - blocking HTTP requests on libcurl. The only file that knows it.
+/* common/http_client.h - blocking HTTP requests on libcurl.
  *
  * One client per thread; connections are kept alive inside it. Only http and https. Bounded by
- * deadlines and sizes. For many requests at once see http_multi in the same folder (later). */
+ * deadlines and sizes. For many requests at once see http_multi.h. */
 #ifndef COMMON_HTTP_CLIENT_H
 #define COMMON_HTTP_CLIENT_H
 
