@@ -44,3 +44,17 @@ const json_t *check_metadata(const struct check_item *item, const char *key)
     const json_t *v = json_object_get(item->metadata, key);
     return json_is_null(v) ? NULL : v;
 }
+
+bool check_question(json_t *v, struct arena *a, struct str *question, struct check_verdict *verdict)
+{
+    struct buf text;
+    buf_init(&text, 32 * MiB);
+    *question = (struct str){NULL, 0};
+    if (v && json_write(v, &text, NULL) == ERR_OK && !text.failed)
+        *question = arena_str(a, buf_str(&text));
+    buf_free(&text);
+    json_decref(v);
+    if (!question->p)
+        *verdict = check_unscored("too_large");
+    return question->p != NULL;
+}

@@ -2,9 +2,12 @@
  * has one line in registry.c.
  *
  * A check is opened once from its parameters and then run on many outputs, from several threads at
- * once: its state does not change after open (a remote check keeps its pool behind a lock of its
- * own). Outputs are hostile: run must be linear in the output, or stop at a fixed amount of work
- * and say "inconclusive". A verdict of unscored is a third outcome, never a zero. */
+ * once: its state does not change after open. Outputs are hostile: run must be linear in the
+ * output, or stop at a fixed amount of work and say "inconclusive". A verdict of unscored is a
+ * third outcome, never a zero.
+ *
+ * A remote kind (a service, worker processes) has lane, ask and read in place of run: two pure
+ * functions around a question that remote/ asks on its own thread. It never waits itself. */
 #ifndef VERIFIER_CHECK_H
 #define VERIFIER_CHECK_H
 
@@ -13,6 +16,8 @@
 
 /* Parsers (regular expressions, JSON, Unicode forms) look at no more text than this. */
 enum { CHECK_TEXT_MAX_BYTES = 1 << 20 };
+
+struct remote_lane;
 
 struct check_item {
     const struct output *output; /* text, token ids, finish reason, timings */
@@ -31,7 +36,6 @@ struct check_verdict {
 struct check_ops {
     const char *kind;
     uint32_t code_version;       /* raised when a verdict may change: part of the set's version */
-    bool may_block;              /* waits for something outside this process, up to timeout_ms */
     const char *summary;         /* one sentence for people */
     const struct option *option; /* every parameter the kind knows */
     size_t n_option;
@@ -39,6 +43,17 @@ struct check_ops {
     int (*open)(void **state, const struct json_at *params, struct err *e);
     struct check_verdict (*run)(const void *state, const struct check_item *item);
     void (*close)(void *state);
+    /* Remote kinds; run is NULL. Any thread. */
+    struct remote_lane *(*lane)(const void *state);
+    /* The question, in the item's arena. False: nothing to ask, *v says why. */
+    bool (*ask)(const void *state, const struct check_item *item, struct str *question,
+                struct check_verdict *v);
+    /* *is_broken: that is no answer at all, a failure of the service (its circuit breaker). */
+    struct check_verdict (*read)(const void *state, const struct check_item *item,
+                                 struct str answer, bool *is_broken);
+    /* What outside its parameters decides its verdicts (a program's content), for the version of
+     * the set. NULL = nothing. */
+    const char *(*content)(const void *state);
 };
 
 /* registry.c */
@@ -55,6 +70,10 @@ struct check_verdict check_unscored(const char *reason);
 /* CPU time of the calling thread: the machine being busy must not turn into timeouts. */
 uint64_t check_cpu_us(void);
 bool check_is_late(const struct check_item *item);
+
+/* Takes v over; false and *verdict when memory is out. */
+bool check_question(json_t *v, struct arena *a, struct str *question,
+                    struct check_verdict *verdict);
 
 /* The field of the metadata, NULL when absent or null. Borrowed. */
 const json_t *check_metadata(const struct check_item *item, const char *key);

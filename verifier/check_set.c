@@ -1,4 +1,5 @@
-/* Opens the checks of a route and runs them over one output. Read-only after open, so that every
+/* Opens the checks of a route and runs them over one output: the local ones first, then, unless a
+ * gate has already failed, the questions to what is remote. Read-only after open, so that every
  * worker shares one set. The CPU budget stops a slow output between checks; each check bounds
  * itself inside. */
 #include "verifier/check_set.h"
@@ -7,6 +8,8 @@
 #include "common/hash.h"
 #include "verifier/compose.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +25,20 @@ struct entry {
     uint64_t timeout_us;
 };
 
+struct question { /* a remote check of one output; in the run's arena */
+    struct remote_job job;
+    struct check_run *run;
+    const struct entry *entry;
+    struct check_result *result;
+    struct check_verdict verdict;
+    struct mono start;
+};
+
 struct check_set {
     struct str name;
     struct entry entry[SCORE_MAX_CHECKS];
     uint32_t n;
+    bool has_remote;
     char version[SHA256_HEX];
     struct arena arena;
 };
@@ -86,6 +99,7 @@ static int open_entry(struct check_set *set, const struct check_config *config, 
     set->n++; /* from here on close releases what there is */
     if (!c->ops)
         return unknown_kind(config->kind, e);
+    set->has_remote = set->has_remote || c->ops->ask;
     c->id = arena_str(&set->arena, config->id.n ? config->id : config->kind);
     if (!c->id.p)
         return err_set(e, ERR_NOMEM, "no memory for a check");
@@ -102,10 +116,11 @@ static int open_entry(struct check_set *set, const struct check_config *config, 
 
 static json_t *describe(const struct entry *c)
 {
-    return json_pack("{s:s%,s:s,s:i,s:O,s:O?,s:f,s:b,s:b,s:I}", "id", c->id.p, c->id.n, "kind",
+    const char *content = c->ops->content ? c->ops->content(c->state) : NULL;
+    return json_pack("{s:s%,s:s,s:i,s:O,s:O?,s:s*,s:f,s:b,s:b,s:I}", "id", c->id.p, c->id.n, "kind",
                      c->ops->kind, "code", (int)c->ops->code_version, "params", c->params, "when",
-                     c->when, "weight", c->weight, "gate", c->is_gate, "fails", c->fails_on_error,
-                     "timeout_us", (json_int_t)c->timeout_us);
+                     c->when, "content", content, "weight", c->weight, "gate", c->is_gate, "fails",
+                     c->fails_on_error, "timeout_us", (json_int_t)c->timeout_us);
 }
 
 static int hash_set(struct check_set *set, struct err *e)
@@ -186,6 +201,20 @@ size_t check_set_count(const struct check_set *set)
     return set->n;
 }
 
+int check_set_attach(const struct check_set *set, struct remote *remote, struct err *e)
+{
+    int rc = ERR_OK;
+    for (uint32_t i = 0; i < set->n && rc == ERR_OK; i++) {
+        const struct entry *c = &set->entry[i];
+        char name[160];
+        if (!c->ops->lane)
+            continue;
+        snprintf(name, sizeof name, STR_FMT "/" STR_FMT, STR_ARG(set->name), STR_ARG(c->id));
+        rc = remote_attach(remote, c->ops->lane(c->state), str_from(name), e);
+    }
+    return rc;
+}
+
 static bool matches(const json_t *wanted, const json_t *found)
 {
     if (!json_is_array(wanted))
@@ -251,35 +280,152 @@ static bool is_ended_from_outside(const struct output *o)
     return str_eq_c(o->finish_reason, "cancelled") || str_eq_c(o->finish_reason, "error");
 }
 
-static void run_all(const struct check_set *set, struct check_item *item, struct score *score)
+static struct check_result *add_result(const struct check_run *run, const struct entry *c,
+                                       const struct check_verdict *v, uint64_t duration_us)
+{
+    struct check_result *r = &run->score->check[run->score->n_check++];
+    keep_result(c, v, duration_us, r);
+    return r;
+}
+
+static void run_local(struct check_run *run)
 {
     uint64_t budget_end_us = check_cpu_us() + OUTPUT_CPU_BUDGET_US;
-    for (uint32_t i = 0; i < set->n; i++) {
-        const struct entry *c = &set->entry[i];
-        if (!applies(c, item->metadata))
+    struct check_verdict unknown = check_unscored(run->refusal);
+    for (uint32_t i = 0; i < run->set->n; i++) {
+        const struct entry *c = &run->set->entry[i];
+        if (!applies(c, run->item.metadata))
             continue;
+        if (c->ops->ask) {
+            add_result(run, c, &unknown, 0);
+            continue;
+        }
         struct mono start = clock_mono(&CLOCK_REAL);
-        struct check_verdict v = run_entry(c, item, budget_end_us);
-        keep_result(c, &v, mono_since_us(start, clock_mono(&CLOCK_REAL)),
-                    &score->check[score->n_check++]);
+        struct check_verdict v = run_entry(c, &run->item, budget_end_us);
+        add_result(run, c, &v, mono_since_us(start, clock_mono(&CLOCK_REAL)));
     }
+}
+
+/* What is remote. */
+
+static void keep_answer(struct question *q)
+{
+    keep_result(q->entry, &q->verdict, mono_since_us(q->start, clock_mono(&CLOCK_REAL)), q->result);
+}
+
+static void close_one(struct check_run *run)
+{
+    if (atomic_fetch_sub(&run->n_open, 1) == 1)
+        run->on_ready(run->ctx); /* the run may be gone after this */
+}
+
+static struct question *question_of(struct remote_job *job)
+{
+    return (struct question *)((char *)job - offsetof(struct question, job));
+}
+
+static bool on_answer(struct remote_job *job, struct str answer)
+{
+    struct question *q = question_of(job);
+    bool is_broken = false;
+    q->verdict = q->entry->ops->read(q->entry->state, &q->run->item, answer, &is_broken);
+    return !is_broken;
+}
+
+static void on_done(struct remote_job *job, const char *failure)
+{
+    struct question *q = question_of(job);
+    if (failure)
+        q->verdict = check_unscored(failure);
+    keep_answer(q);
+    close_one(q->run);
+}
+
+static void ask(struct check_run *run, const struct entry *c, struct check_result *result)
+{
+    struct question *q = arena_alloc(run->arena, sizeof *q);
+    struct check_verdict v = check_unscored("no_memory");
+    struct str text;
+    if (!q || !c->ops->ask(c->state, &run->item, &text, &v)) {
+        keep_result(c, &v, 0, result);
+        return;
+    }
+    struct mono now = clock_mono(&CLOCK_REAL);
+    *q = (struct question){.job = {.lane = c->ops->lane(c->state),
+                                   .question = text,
+                                   .deadline = {now.us + c->timeout_us},
+                                   .read = on_answer,
+                                   .done = on_done},
+                           .run = run,
+                           .entry = c,
+                           .result = result,
+                           .start = now};
+    atomic_fetch_add(&run->n_open, 1);
+    remote_ask(run->remote, &q->job);
+}
+
+static bool has_failed_gate(const struct score *s)
+{
+    for (uint32_t i = 0; i < s->n_check; i++)
+        if (s->check[i].is_gate && s->check[i].outcome != SCORE_UNSCORED && s->check[i].value < 0.5)
+            return true;
+    return false;
+}
+
+/* A failed gate decides: nobody is asked. Results stand in the order of the set. */
+static void ask_remote(struct check_run *run)
+{
+    struct check_verdict not_needed = check_unscored("gate_failed");
+    bool is_decided = has_failed_gate(run->score);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < run->set->n; i++) {
+        const struct entry *c = &run->set->entry[i];
+        if (!applies(c, run->item.metadata))
+            continue;
+        struct check_result *result = &run->score->check[at++];
+        if (c->ops->ask && is_decided)
+            keep_result(c, &not_needed, 0, result);
+        else if (c->ops->ask && run->remote)
+            ask(run, c, result);
+    }
+}
+
+bool check_set_begin(struct check_run *run)
+{
+    run->start = clock_mono(&CLOCK_REAL);
+    copy_key(run->set, run->output, run->score);
+    run->is_skipped = is_ended_from_outside(run->output);
+    if (run->is_skipped) {
+        run->score->reason = run->output->finish_reason;
+        return true;
+    }
+    const struct str metadata = run->output->metadata;
+    if (metadata.n && json_parse(metadata, 0, &run->metadata, NULL) != ERR_OK)
+        run->metadata = NULL;
+    run->item =
+        (struct check_item){.output = run->output, .metadata = run->metadata, .arena = run->arena};
+    run_local(run);
+    if (!run->set->has_remote)
+        return true;
+    atomic_store(&run->n_open, 1); /* ours, until all are asked */
+    ask_remote(run);
+    return atomic_fetch_sub(&run->n_open, 1) == 1;
+}
+
+void check_set_end(struct check_run *run)
+{
+    if (run->is_skipped)
+        return;
+    compose_score(run->score);
+    json_decref(run->metadata);
+    run->score->duration_us = mono_since_us(run->start, clock_mono(&CLOCK_REAL));
 }
 
 void check_set_run(const struct check_set *set, const struct output *output, struct arena *arena,
                    struct score *score)
 {
-    struct mono start = clock_mono(&CLOCK_REAL);
-    copy_key(set, output, score);
-    if (is_ended_from_outside(output)) {
-        score->reason = output->finish_reason;
-        return;
-    }
-    json_t *metadata = NULL;
-    if (output->metadata.n && json_parse(output->metadata, 0, &metadata, NULL) != ERR_OK)
-        metadata = NULL;
-    struct check_item item = {.output = output, .metadata = metadata, .arena = arena};
-    run_all(set, &item, score);
-    compose_score(score);
-    json_decref(metadata);
-    score->duration_us = mono_since_us(start, clock_mono(&CLOCK_REAL));
+    struct check_run run = {
+        .set = set, .output = output, .arena = arena, .score = score, .refusal = "not_asked"};
+    if (check_set_begin(&run)) /* always, without a loop */
+        check_set_end(&run);
 }

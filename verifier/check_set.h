@@ -8,6 +8,7 @@
 
 #include "schemas/config.h"
 #include "verifier/check.h"
+#include "verifier/remote/remote.h"
 
 struct check_set;
 
@@ -19,9 +20,34 @@ const char *check_set_version(const struct check_set *set); /* SHA-256 of conten
 struct str check_set_name(const struct check_set *set);
 size_t check_set_count(const struct check_set *set);
 
-/* Runs what applies and composes. Fills check_set, version, engine, request_id, epoch, seq, choice,
- * checks, reward and duration of *score; texts are borrowed from set, output and arena. Any number
- * of threads at once; may block as long as the checks' timeouts allow. */
+/* Makes the set's services known to the loop; before the first run with it. */
+MUST_USE int check_set_attach(const struct check_set *set, struct remote *remote, struct err *e);
+
+/* One output on its way through a set. The caller sets the first group and keeps all of it, the
+ * arena too, until check_set_end. */
+struct check_run {
+    const struct check_set *set;
+    const struct output *output;
+    struct arena *arena;
+    struct score *score;
+    struct remote *remote;       /* NULL: remote checks are unscored with the reason `refusal` */
+    const char *refusal;         /* a literal */
+    void (*on_ready)(void *ctx); /* from the loop's thread, once, when begin said false */
+    void *ctx;
+
+    struct check_item item; /* the run's own from here */
+    json_t *metadata;
+    struct mono start;
+    bool is_skipped;
+    _Atomic uint32_t n_open;
+};
+/* Runs what is local, asks what is remote; no waiting. True: check_set_end may follow at once.
+ * False: only after on_ready. Any number of threads at once. */
+MUST_USE bool check_set_begin(struct check_run *run);
+/* Composes. Fills check_set, version, engine, request_id, epoch, seq, choice, checks, reward and
+ * duration of *score; texts are borrowed from set, output and arena. */
+void check_set_end(struct check_run *run);
+/* Both, without what is remote. */
 void check_set_run(const struct check_set *set, const struct output *output, struct arena *arena,
                    struct score *score);
 

@@ -53,31 +53,71 @@ static enum judged judge_malformed(const struct judge *j, struct str frame, stru
     return encode(j, frame, score, out, e) == ERR_OK ? JUDGED_MALFORMED : JUDGED_DROPPED;
 }
 
-static enum judged judge_feedback(const struct judge *j, struct str frame, struct arena *a,
-                                  struct score *score, struct buf *out, struct err *e)
+static void begin_feedback(struct judging *g)
 {
     struct feedback f;
-    if (feedback_decode(frame, a, &f, e) != ERR_OK)
-        return judge_malformed(j, frame, a, score, out, e);
-    buf_put_str(out, frame);
+    bool is_good = feedback_decode(g->frame, g->arena, &f, &g->error) == ERR_OK;
+    g->judged = is_good ? JUDGED_FEEDBACK : JUDGED_MALFORMED;
+}
+
+bool judge_begin(struct judging *g)
+{
+    g->judged = JUDGED_SCORE;
+    g->is_running = false;
+    if (is_feedback(g->frame)) {
+        begin_feedback(g);
+        return true;
+    }
+    if (output_decode(g->frame, g->arena, &g->output, &g->error) != ERR_OK) {
+        g->judged = JUDGED_MALFORMED;
+        return true;
+    }
+    const struct check_set *set = find_set(g->judge, g->output.route);
+    if (!set) {
+        g->score = unscored(&g->output, g->output.route, "unknown_route");
+        return true;
+    }
+    g->is_running = true;
+    g->run = (struct check_run){.set = set,
+                                .output = &g->output,
+                                .arena = g->arena,
+                                .score = &g->score,
+                                .remote = g->remote,
+                                .refusal = g->refusal,
+                                .on_ready = g->on_ready,
+                                .ctx = g->ctx};
+    return check_set_begin(&g->run);
+}
+
+static enum judged pass_feedback(const struct judging *g, struct buf *out, struct err *e)
+{
+    buf_put_str(out, g->frame);
     return buf_check(out, "feedback", e) == ERR_OK ? JUDGED_FEEDBACK : JUDGED_DROPPED;
+}
+
+enum judged judge_end(struct judging *g, struct buf *out, struct err *e)
+{
+    buf_reset(out);
+    if (g->is_running)
+        check_set_end(&g->run);
+    if (g->judged == JUDGED_FEEDBACK)
+        return pass_feedback(g, out, e);
+    if (g->judged == JUDGED_SCORE &&
+        encode(g->judge, g->frame, &g->score, out, &g->error) == ERR_OK)
+        return JUDGED_SCORE;
+    if (e)
+        *e = g->error;
+    buf_reset(out);
+    return judge_malformed(g->judge, g->frame, g->arena, &g->score, out, e);
 }
 
 enum judged judge_frame(const struct judge *j, struct str frame, struct arena *a,
                         struct score *score, struct buf *out, struct err *e)
 {
-    struct output o;
-    buf_reset(out);
-    if (is_feedback(frame))
-        return judge_feedback(j, frame, a, score, out, e);
-    if (output_decode(frame, a, &o, e) != ERR_OK)
-        return judge_malformed(j, frame, a, score, out, e);
-    const struct check_set *set = find_set(j, o.route);
-    if (set)
-        check_set_run(set, &o, a, score);
-    else
-        *score = unscored(&o, o.route, "unknown_route");
-    if (encode(j, frame, score, out, e) == ERR_OK)
-        return JUDGED_SCORE;
-    return judge_malformed(j, frame, a, score, out, e);
+    struct judging g = {.judge = j, .frame = frame, .arena = a, .refusal = "not_asked"};
+    enum judged judged = JUDGED_DROPPED;
+    if (judge_begin(&g)) /* always, without a loop */
+        judged = judge_end(&g, out, e);
+    *score = g.score;
+    return judged;
 }

@@ -20,7 +20,31 @@ struct judge {
     uint32_t n_set;
 };
 
-/* Arena: scratch for this frame, holds what *score points at. Any number of threads at once. */
+/* One frame on its way. The caller sets the first group, keeps it until judge_end and leaves it
+ * where it is (an arena is a good place). */
+struct judging {
+    const struct judge *judge;
+    struct str frame;
+    struct arena *arena;   /* scratch of this frame, holds what score points at */
+    struct remote *remote; /* see check_set.h */
+    const char *refusal;
+    void (*on_ready)(void *ctx);
+    void *ctx;
+
+    struct score score; /* a result */
+    enum judged judged; /* own from here */
+    struct err error;
+    struct output output;
+    struct check_run run;
+    bool is_running;
+};
+/* Decodes, runs what is local, asks what is remote. True: judge_end may follow at once. False: only
+ * after on_ready (loop's thread). Any number of threads at once. */
+MUST_USE bool judge_begin(struct judging *g);
+/* Composes and encodes into *out. */
+enum judged judge_end(struct judging *g, struct buf *out, struct err *e);
+
+/* Both, without what is remote. Any number of threads at once. */
 enum judged judge_frame(const struct judge *j, struct str frame, struct arena *a,
                         struct score *score, struct buf *out, struct err *e);
 

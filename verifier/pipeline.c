@@ -1,5 +1,5 @@
-/* Threads around judge_frame. Each socket is opened, used and closed by one thread after start; a
- * frame belongs to one thread at a time and moves with its queue. */
+/* Sockets around a crew. Each socket is opened, used and closed by one thread after start; a frame
+ * belongs to one thread at a time and moves with its queue. */
 #include "verifier/pipeline.h"
 
 #include "common/clock.h"
@@ -15,24 +15,24 @@
 
 enum {
     HELD_MAX_BYTES = 256 * 1024 * 1024,
-    FRAME_ARENA_BYTES = 256 * 1024 * 1024, /* scratch of one output: 20 times its text */
     RECEIVE_WAIT_MS = 50,
     NAP_MS = 5,
 };
 #define FRAME_MAX_BYTES (16 * MiB)
 
 struct frame {
-    struct buf bytes;
+    struct crew_item item;
+    struct pipeline *pipeline;
     struct mono received;
 };
 
 struct pipeline {
     struct pipeline_config c;
     struct pipeline_metrics m;
-    struct queue *work, *done; /* of struct frame */
+    struct crew *crew;
+    struct queue *done; /* of struct frame */
     struct bus_socket *outputs, *scores;
-    pthread_t intake, emit, worker[PIPELINE_MAX_WORKERS];
-    uint32_t n_worker;
+    pthread_t intake, emit;
     bool has_intake, has_emit;
     atomic_bool is_stopping;
     _Atomic size_t held_bytes;
@@ -45,13 +45,31 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
-static void frame_free(struct pipeline *p, struct frame *f)
+static void frame_free(struct frame *f)
 {
-    if (!f)
-        return;
-    atomic_fetch_sub(&p->held_bytes, f->bytes.cap);
-    buf_free(&f->bytes);
+    atomic_fetch_sub(&f->pipeline->held_bytes, f->item.frame.cap + f->item.answer.cap);
+    buf_free(&f->item.frame);
+    buf_free(&f->item.answer);
     free(f);
+}
+
+/* Judged: counts, and hands what there is to send to the emitter. A thread of the crew. */
+static void on_judged(struct crew_item *item)
+{
+    struct frame *f = (struct frame *)item;
+    struct pipeline *p = f->pipeline;
+    if (item->score && item->judged != JUDGED_DROPPED)
+        pipeline_count(&p->m, item->judged, item->score);
+    else
+        pipeline_count_drop(&p->m, item->error.code == ERR_OK ? "shutdown" : "malformed");
+    if (item->judged == JUDGED_MALFORMED || item->error.code != ERR_OK)
+        log_event(LOG_WARN, "verify.malformed", "answered=%d error=\"%s\"",
+                  item->judged == JUDGED_MALFORMED, item->error.msg);
+    atomic_fetch_add(&p->held_bytes, item->answer.cap);
+    atomic_fetch_sub(&p->held_bytes, item->frame.cap);
+    buf_free(&item->frame); /* inside the answer now */
+    if (item->judged == JUDGED_DROPPED || !queue_put(p->done, f))
+        frame_free(f);
 }
 
 /* Takes the bytes over; NULL when memory is out. */
@@ -60,8 +78,10 @@ static struct frame *frame_new(struct pipeline *p, struct buf *bytes)
     struct frame *f = malloc(sizeof *f);
     if (!f)
         return NULL;
-    *f = (struct frame){.bytes = *bytes, .received = clock_mono(&CLOCK_REAL)};
-    atomic_fetch_add(&p->held_bytes, f->bytes.cap);
+    *f = (struct frame){.item = {.frame = *bytes, .done = on_judged},
+                        .pipeline = p,
+                        .received = clock_mono(&CLOCK_REAL)};
+    atomic_fetch_add(&p->held_bytes, f->item.frame.cap);
     buf_init(bytes, FRAME_MAX_BYTES);
     return f;
 }
@@ -88,47 +108,10 @@ static void *run_intake(void *arg)
             continue;
         }
         metric_inc(p->m.received);
-        if (!queue_put(p->work, f))
-            frame_free(p, f);
+        if (!crew_put(p->crew, &f->item))
+            frame_free(f);
     }
     buf_free(&bytes);
-    return NULL;
-}
-
-static struct frame *judge_one(struct pipeline *p, struct frame *f, struct arena *a)
-{
-    struct buf out;
-    struct score score = {0};
-    struct err e = {0};
-    buf_init(&out, FRAME_MAX_BYTES);
-    enum judged judged = judge_frame(&p->c.judge, buf_str(&f->bytes), a, &score, &out, &e);
-    pipeline_count(&p->m, judged, &score);
-    if (judged == JUDGED_MALFORMED || judged == JUDGED_DROPPED)
-        log_event(LOG_WARN, "verify.malformed", "answered=%d error=\"%s\"",
-                  judged == JUDGED_MALFORMED, e.msg);
-    struct frame *answer = judged == JUDGED_DROPPED ? NULL : frame_new(p, &out);
-    if (answer)
-        answer->received = f->received;
-    buf_free(&out);
-    frame_free(p, f);
-    return answer;
-}
-
-static void *run_worker(void *arg)
-{
-    struct pipeline *p = arg;
-    struct arena a;
-    arena_init(&a, FRAME_ARENA_BYTES);
-    for (struct frame *f; (f = queue_take(p->work, -1)) != NULL;) {
-        bool was_large = f->bytes.n > MiB;
-        struct frame *answer = judge_one(p, f, &a);
-        if (answer && !queue_put(p->done, answer))
-            frame_free(p, answer);
-        arena_reset(&a);
-        if (was_large) /* give back what one hostile output needed */
-            arena_free(&a);
-    }
-    arena_free(&a);
     return NULL;
 }
 
@@ -144,7 +127,7 @@ static void send_one(struct pipeline *p, const struct frame *f)
     struct err e = {0};
     int rc;
     bool has_waited = false;
-    while ((rc = bus_send(p->scores, STR(""), buf_str(&f->bytes), &e)) == ERR_BUSY &&
+    while ((rc = bus_send(p->scores, STR(""), buf_str(&f->item.answer), &e)) == ERR_BUSY &&
            !has_given_up(p)) {
         if (!has_waited)
             metric_inc(p->m.stalls);
@@ -166,8 +149,8 @@ static void *run_emit(void *arg)
     struct pipeline *p = arg;
     for (struct frame *f; (f = queue_take(p->done, -1)) != NULL;) {
         send_one(p, f);
-        metric_set(p->m.queue_depth, (double)(queue_count(p->work) + queue_count(p->done)));
-        frame_free(p, f);
+        metric_set(p->m.queue_depth, (double)(crew_count(p->crew) + queue_count(p->done)));
+        frame_free(f);
     }
     return NULL;
 }
@@ -195,10 +178,6 @@ static int start_threads(struct pipeline *p, struct err *e)
 {
     int failed = pthread_create(&p->emit, NULL, run_emit, p);
     p->has_emit = failed == 0;
-    while (!failed && p->n_worker < p->c.workers) {
-        failed = pthread_create(&p->worker[p->n_worker], NULL, run_worker, p);
-        p->n_worker += failed == 0;
-    }
     if (!failed) {
         failed = pthread_create(&p->intake, NULL, run_intake, p);
         p->has_intake = failed == 0;
@@ -218,12 +197,16 @@ int pipeline_start(struct pipeline **out, const struct pipeline_config *c, struc
     if (!p)
         return err_set(e, ERR_NOMEM, "no memory for the pipeline");
     p->c = *c;
-    p->c.workers = clamp_u32(c->workers, 1, PIPELINE_MAX_WORKERS);
     p->c.max_queue = clamp_u32(c->max_queue, 1, 1u << 20);
     pipeline_metrics_init(&p->m, c->metrics);
-    int rc = queue_open(&p->work, p->c.max_queue, false, e);
+    const struct crew_config crew = {.judge = c->judge,
+                                     .remote = c->remote,
+                                     .workers = c->workers,
+                                     .max_queue = p->c.max_queue,
+                                     .max_frame_bytes = FRAME_MAX_BYTES};
+    int rc = queue_open(&p->done, p->c.max_queue, false, e);
     if (rc == ERR_OK)
-        rc = queue_open(&p->done, p->c.max_queue, false, e);
+        rc = crew_open(&p->crew, &crew, e);
     if (rc == ERR_OK)
         rc = open_sockets(p, e);
     if (rc == ERR_OK)
@@ -244,17 +227,13 @@ void pipeline_stop(struct pipeline *p, uint32_t grace_ms)
     atomic_store(&p->is_stopping, true);
     if (p->has_intake)
         pthread_join(p->intake, NULL);
-    if (p->work)
-        queue_close(p->work);
-    for (uint32_t i = 0; i < p->n_worker; i++)
-        pthread_join(p->worker[i], NULL);
+    crew_close(p->crew, grace_ms);
     if (p->done)
         queue_close(p->done);
     if (p->has_emit)
         pthread_join(p->emit, NULL);
     bus_socket_close(p->outputs);
     bus_socket_close(p->scores);
-    queue_free(p->work);
     queue_free(p->done);
     free(p);
 }

@@ -43,6 +43,15 @@ void service_close_sets(struct service_sets *sets)
     sets->n = 0;
 }
 
+/* The thread that asks what is remote, when a check needs it. */
+static int open_remote(const struct service *s, struct remote **out, struct err *e)
+{
+    int rc = remote_open(out, s->metrics, e);
+    for (uint32_t i = 0; i < s->sets->n && rc == ERR_OK; i++)
+        rc = check_set_attach(s->sets->set[i], *out, e);
+    return rc;
+}
+
 /* Blocks until a signal asks for the end. */
 static void wait_for_stop(int stop_fd)
 {
@@ -86,14 +95,18 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
     struct bus *bus = NULL;
     struct bus_keys keys;
     struct bus_security security = {0};
+    struct remote *remote = NULL;
     struct pipeline *pipeline = NULL;
     struct verifier_http *http = NULL;
     int rc = bus_keys_load(c->loop.curve_dir, false, &keys, &security, e);
     if (rc == ERR_OK)
         rc = bus_open(&bus, e);
+    if (rc == ERR_OK)
+        rc = open_remote(&s, &remote, e);
     if (rc == ERR_OK) {
         struct pipeline_config pc = pipeline_config(&s, c, bus, a);
         pc.security = security;
+        pc.remote = remote;
         rc = pc.outputs && pc.scores && s.id.p ? pipeline_start(&pipeline, &pc, e)
                                                : err_set(e, ERR_NOMEM, "no memory for addresses");
     }
@@ -106,6 +119,7 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
     }
     verifier_http_close(http);
     pipeline_stop(pipeline, STOP_GRACE_MS);
+    remote_close(remote);
     if (bus)
         bus_close(bus);
     metrics_free(s.metrics);
