@@ -62,6 +62,7 @@ struct gen_request {
     uint32_t n_top;       /* <= GEN_MAX_TOP */
     bool ignore_end;      /* go on after eos, until max_new_tokens */
     int priority;         /* higher first; 0 normal */
+    uint64_t user;        /* hash of who is served; 0 = nobody in particular */
     uint64_t deadline_us; /* from submit; 0 = none */
     gen_event_fn *on_event;
     void *ctx;
@@ -80,7 +81,9 @@ struct gen_config {
     const int32_t *end_ids; /* [n_end] tokens that end a generation; copied */
     uint32_t n_end;
     uint32_t n_kv_blocks, max_batch_tokens, max_running, max_queue, prefill_chunk, max_context;
+    uint64_t max_gap_us; /* longest wanted step while streams run; 0 = always prefill_chunk */
     bool prefix_cache;
+    bool is_static;          /* static batching, for comparisons */
     struct metrics *metrics; /* may be NULL */
 };
 

@@ -5,6 +5,7 @@
 #include "schemas/config_tables.h"
 
 static const char *const BACKENDS[] = {"auto", "cpu", "ref", NULL};
+static const char *const BATCHING[] = {"continuous", "static", NULL};
 static const char *const SYNC_MODES[] = {"normal", "full", NULL};
 
 #define E struct engine_config
@@ -27,10 +28,18 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
             "Waiting requests; one more is answered with 503 and Retry-After."),
     INT_ROW(E, max_batch_tokens, "512", 16, 65536, "tokens", "Tokens computed in one step."),
     INT_ROW(E, prefill_chunk, "256", 16, 65536, "tokens",
-            "Prompt tokens computed in one step. Less = steadier streams, slower first tokens."),
+            "Most prompt tokens computed in one step; while streams run max_gap_ms bounds them too."),
+    INT_ROW(E, max_gap_ms, "40", 0, 60000, "ms",
+            "Longest step wanted while streams run: prompts get what fits. 0 = prefill_chunk always."),
+    ENUM_ROW(E, batching, "continuous", BATCHING,
+             "static = all slots start and end together, for comparisons only."),
     INT_ROW(E, kv_tokens, "0", 0, 1 << 28, "tokens",
-            "Size of the key-value cache; 0 = from kv_memory_mib."),
-    INT_ROW(E, kv_memory_mib, "512", 1, 1 << 24, "MiB", "Memory for the key-value cache."),
+            "Size of the key-value cache; 0 = from mem_fraction or kv_memory_mib."),
+    REAL_ROW(E, mem_fraction, "0", 0, 0.95, "",
+            "Share of this machine's (or its container's) memory for weights and key-value cache "
+            "together; 0 = from kv_memory_mib."),
+    INT_ROW(E, kv_memory_mib, "512", 1, 1 << 24, "MiB",
+            "Most memory for the key-value cache, where neither kv_tokens nor mem_fraction says."),
     INT_ROW(E, max_body_bytes, "4194304", 1024, 1 << 30, "bytes", "Largest request body."),
     INT_ROW(E, request_timeout_ms, "120000", 100, 86400000, "ms",
             "A request that takes longer is ended with what it has."),

@@ -11,6 +11,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* A request that has waited this long goes before one of the next priority that just came. */
+enum { AGING_US = 10 * 1000 * 1000 };
+
 struct worker {
     pthread_t thread;
     struct gen_config config;
@@ -193,13 +196,14 @@ static void run_step(struct worker *w)
     }
     sched_computed(w->sched);
     atomic_fetch_add_explicit(&w->stats.steps, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan.batch.n_tok - plan.n_decode,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan.n_prompt, memory_order_relaxed);
     size_t n_vocab = model_get_info(w->config.model)->n_vocab;
     for (uint32_t i = 0; i < plan.batch.n_row; i++)
-        sample_row(w, plan.row_seq[i], w->logits + i * n_vocab);
-    worker_metrics_step(&w->metrics, mono_since_us(start, clock_mono(w->config.clock)),
-                        plan.batch.n_tok);
+        if (plan.row_seq[i])
+            sample_row(w, plan.row_seq[i], w->logits + i * n_vocab);
+    uint64_t step_us = mono_since_us(start, clock_mono(w->config.clock));
+    sched_took(w->sched, step_us);
+    worker_metrics_step(&w->metrics, step_us, plan.batch.n_tok);
 }
 
 static void *worker_main(void *arg)
@@ -228,7 +232,10 @@ static int open_parts(struct worker *w, struct err *e)
                               .max_batch_tokens = c->max_batch_tokens,
                               .max_running = c->max_running,
                               .prefill_chunk = c->prefill_chunk,
+                              .max_gap_us = c->max_gap_us,
+                              .aging_us = AGING_US,
                               .prefix_cache = c->prefix_cache,
+                              .is_static = c->is_static,
                               .salt = rng_entropy()};
     int rc;
     TRY(sched_open(&w->sched, &sc, e));

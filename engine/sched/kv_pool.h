@@ -20,6 +20,10 @@ void kv_pool_release(struct kv_pool *p, uint32_t block); /* one less; free at ze
 uint32_t kv_pool_references(const struct kv_pool *p, uint32_t block);
 uint32_t kv_pool_free_count(const struct kv_pool *p);
 uint32_t kv_pool_total(const struct kv_pool *p);
+/* Says whether one of the block's references is the prefix cache's. */
+void kv_pool_mark_cached(struct kv_pool *p, uint32_t block, bool is_cached);
+/* Blocks that only the prefix cache holds: eviction can free them all. */
+uint32_t kv_pool_cached_only(const struct kv_pool *p);
 /* Invariant for tests: every block is free exactly once or referenced. */
 bool kv_pool_is_consistent(const struct kv_pool *p);
 

@@ -1,7 +1,7 @@
 /* Open hashing over a fixed array of entries (one per block of the pool at most). A sequence that
  * holds a block holds all its parents too, so a block only the cache holds has no held child: the
- * evictable entries are whole subtrees, taken from their leaves. Every use moves an entry to the
- * young end of one list, a parent before its child, so the old end is a leaf or nearly one. */
+ * evictable entries are whole subtrees, taken from their leaves. A use moves a whole chain to the
+ * young end of one list, the leaf first, so that the old end is a leaf unless somebody holds it. */
 #include "engine/sched/prefix_cache.h"
 
 #include "common/hash.h"
@@ -56,8 +56,10 @@ void prefix_cache_close(struct prefix_cache *c)
     if (!c)
         return;
     if (c->entries && c->buckets)
-        for (uint32_t i = c->oldest; i != PREFIX_ROOT; i = c->entries[i].younger)
+        for (uint32_t i = c->oldest; i != PREFIX_ROOT; i = c->entries[i].younger) {
+            kv_pool_mark_cached(c->pool, c->entries[i].block, false);
             kv_pool_release(c->pool, c->entries[i].block);
+        }
     free(c->entries);
     free(c->buckets);
     free(c);
@@ -96,14 +98,17 @@ static uint32_t lookup(const struct prefix_cache *c, uint32_t bucket, uint32_t p
     return PREFIX_NONE;
 }
 
-uint32_t prefix_cache_find(struct prefix_cache *c, uint32_t parent, const int32_t *tokens)
+uint32_t prefix_cache_find(const struct prefix_cache *c, uint32_t parent, const int32_t *tokens)
 {
-    uint32_t i = lookup(c, bucket_of(c, parent, tokens), parent, tokens);
-    if (i != PREFIX_NONE) {
+    return lookup(c, bucket_of(c, parent, tokens), parent, tokens);
+}
+
+void prefix_cache_touch(struct prefix_cache *c, uint32_t entry)
+{
+    for (uint32_t i = entry; i < PREFIX_NONE; i = c->entries[i].parent) {
         list_remove(c, i);
         list_append(c, i);
     }
-    return i;
 }
 
 uint32_t prefix_cache_block(const struct prefix_cache *c, uint32_t entry)
@@ -132,6 +137,7 @@ uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t
     list_append(c, i);
     c->n_used++;
     kv_pool_share(c->pool, block);
+    kv_pool_mark_cached(c->pool, block, true);
     return i;
 }
 
@@ -152,6 +158,7 @@ static void remove_entry(struct prefix_cache *c, uint32_t i)
         c->entries[e->parent].n_children--;
     list_remove(c, i);
     c->n_used--;
+    kv_pool_mark_cached(c->pool, e->block, false);
     kv_pool_release(c->pool, e->block);
     e->next_in_bucket = c->first_free;
     c->first_free = i;
@@ -171,14 +178,6 @@ bool prefix_cache_evict(struct prefix_cache *c)
 uint32_t prefix_cache_count(const struct prefix_cache *c)
 {
     return c->n_used;
-}
-
-uint32_t prefix_cache_evictable(const struct prefix_cache *c)
-{
-    uint32_t n = 0;
-    for (uint32_t i = c->oldest; i != PREFIX_ROOT; i = c->entries[i].younger)
-        n += kv_pool_references(c->pool, c->entries[i].block) == 1;
-    return n;
 }
 
 void prefix_cache_clear(struct prefix_cache *c)

@@ -18,8 +18,11 @@ struct prefix_cache;
 MUST_USE int prefix_cache_open(struct prefix_cache **out, struct kv_pool *pool, uint64_t salt,
                                struct err *e);
 void prefix_cache_close(struct prefix_cache *c); /* releases its blocks */
-/* The entry for these KV_BLOCK_TOKENS tokens after `parent`, or PREFIX_NONE. Marks it used. */
-uint32_t prefix_cache_find(struct prefix_cache *c, uint32_t parent, const int32_t *tokens);
+/* The entry for these KV_BLOCK_TOKENS tokens after `parent`, or PREFIX_NONE. */
+uint32_t prefix_cache_find(const struct prefix_cache *c, uint32_t parent, const int32_t *tokens);
+/* Marks the entry and all its parents as used now: call it when a sequence begins to hold them and
+ * again when it lets go. O(depth). */
+void prefix_cache_touch(struct prefix_cache *c, uint32_t entry);
 uint32_t prefix_cache_block(const struct prefix_cache *c, uint32_t entry);
 /* Adds a computed block (takes a reference). An equal entry that exists already is returned
  * instead. PREFIX_NONE when there is no room. `parent` must still be in the cache. */
@@ -28,8 +31,6 @@ uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t
 /* Frees one block that nobody but the cache holds. False when there is none. */
 bool prefix_cache_evict(struct prefix_cache *c);
 uint32_t prefix_cache_count(const struct prefix_cache *c); /* blocks it holds, each once */
-/* How many blocks only the cache holds: what eviction could free. O(entries). */
-uint32_t prefix_cache_evictable(const struct prefix_cache *c);
-void prefix_cache_clear(struct prefix_cache *c); /* everything that can be evicted */
+void prefix_cache_clear(struct prefix_cache *c);           /* everything that can be evicted */
 
 #endif

@@ -2,9 +2,10 @@
  *
  * Continuous batching (Orca, OSDI 2022): sequences join and leave between steps. A step takes one
  * token of every decoding sequence, then prompt chunks (Sarathi, https://arxiv.org/abs/2308.16369)
- * of running and newly admitted ones, within a token budget. When blocks run out the youngest
- * sequence of the lowest priority is preempted: its blocks go, its tokens stay, and it is computed
- * again later with the same result. */
+ * of running and newly admitted ones, as many as fit into max_gap_us by what steps took lately.
+ * Requests that share a prefix nobody has computed yet wait for the one that computes it. When
+ * blocks run out the youngest sequence of the lowest priority is preempted: its blocks go, its
+ * tokens stay, and it is computed again later with the same result. */
 #ifndef ENGINE_SCHED_SCHEDULER_H
 #define ENGINE_SCHED_SCHEDULER_H
 
@@ -14,19 +15,27 @@
 
 struct sched_config {
     uint32_t n_kv_blocks, max_batch_tokens, max_running, prefill_chunk;
+    uint64_t max_gap_us; /* longest wanted step while streams run; 0 = always prefill_chunk */
+    uint64_t aging_us;   /* waiting this long counts as one level of priority */
     bool prefix_cache;
+    bool is_static; /* all slots start and end together, for comparisons only */
     uint64_t salt;
 };
 
 /* One step. Arrays belong to the scheduler and hold until the next sched_plan. */
 struct sched_plan {
     struct model_batch batch;
-    struct sequence *const *row_seq; /* [batch.n_row] whose next token row i gives */
-    uint32_t n_decode;               /* tokens that are decodes */
+    struct sequence *const
+        *row_seq;                /* [batch.n_row] whose next token row i gives; NULL: nobody's */
+    uint32_t n_decode, n_prompt; /* tokens that are decodes, and the others */
 };
 
 struct sched_counters {
-    uint64_t preemptions, query_tokens, hit_tokens, evictions;
+    uint64_t preemptions;          /* all */
+    uint64_t priority_preemptions; /* of these, for a request of higher priority */
+    uint64_t query_tokens, hit_tokens;
+    uint64_t evictions;    /* blocks */
+    uint64_t prefix_waits; /* times a request waited for a prefix that another was computing */
 };
 
 struct scheduler;
@@ -36,10 +45,12 @@ void sched_close(struct scheduler *s); /* sequences stay the caller's */
 void sched_add(struct scheduler *s, struct sequence *q);
 /* Takes it out whatever its state and frees its blocks; state becomes SEQ_ENDED. */
 void sched_remove(struct scheduler *s, struct sequence *q);
-/* Plans a step; batch.n_tok is 0 when there is nothing to do. now only marks starts. */
+/* Plans a step; batch.n_tok is 0 when there is nothing to do. now orders by age. */
 void sched_plan(struct scheduler *s, struct mono now, struct sched_plan *out);
 /* After the forward pass: KV of the planned tokens is written; full blocks enter the cache. */
 void sched_computed(struct scheduler *s);
+/* What the planned step took from plan to last sample: the pace of the next ones. */
+void sched_took(struct scheduler *s, uint64_t step_us);
 /* Appends a sampled token to a sequence of the plan. */
 void seq_append(struct sequence *q, int32_t token);
 
@@ -51,7 +62,7 @@ struct sequence *sched_first_waiting(const struct scheduler *s); /* follow ->nex
 const struct sched_counters *sched_get_counters(const struct scheduler *s);
 const struct kv_pool *sched_pool(const struct scheduler *s);
 /* Blocks some sequence holds: what only the prefix cache holds can be had back and is not counted.
- * O(blocks). */
+ */
 uint32_t sched_blocks_in_use(const struct scheduler *s);
 uint32_t sched_blocks_cached(const struct scheduler *s); /* in the prefix cache, held or not */
 void sched_flush_cache(struct scheduler *s);

@@ -63,7 +63,7 @@ static struct sequence *random_sequence(struct rng *r, uint32_t most_tokens)
     for (uint32_t i = 0; i < n; i++)
         prompt[i] = (int32_t)(i < shared ? family : rng_below(r, VOCAB));
     struct gen_request request = {
-        .prompt = prompt, .n_prompt = n, .priority = (int)rng_below(r, 3)};
+        .prompt = prompt, .n_prompt = n, .priority = (int)rng_below(r, 3), .user = rng_below(r, 3)};
     request.params.v[PARAM_MAX_NEW_TOKENS] = (double)(1 + rng_below(r, most_tokens - n));
     struct sequence *q;
     assert_int_equal(seq_new(&q, &request, (struct mono){1}, NULL), ERR_OK);
@@ -139,6 +139,7 @@ static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, uint64_t 
                              .max_batch_tokens = 40,
                              .max_running = 8,
                              .prefill_chunk = 24,
+                             .aging_us = 1000000,
                              .prefix_cache = cache,
                              .salt = seed};
     struct scheduler *s;
@@ -180,8 +181,11 @@ static void test_random_workloads(void **state)
 static void test_chunks_and_decodes_share_a_step(void **state)
 {
     (void)state;
-    struct sched_config c = {
-        .n_kv_blocks = MAX_BLOCKS, .max_batch_tokens = 32, .max_running = 4, .prefill_chunk = 16};
+    struct sched_config c = {.n_kv_blocks = MAX_BLOCKS,
+                             .max_batch_tokens = 32,
+                             .max_running = 4,
+                             .prefill_chunk = 16,
+                             .aging_us = 1000000};
     struct scheduler *s;
     struct memory m = {0};
     struct sched_plan plan;
@@ -214,8 +218,11 @@ static void test_chunks_and_decodes_share_a_step(void **state)
 static void test_priority_is_admitted_first(void **state)
 {
     (void)state;
-    struct sched_config c = {
-        .n_kv_blocks = 8, .max_batch_tokens = 16, .max_running = 1, .prefill_chunk = 16};
+    struct sched_config c = {.n_kv_blocks = 8,
+                             .max_batch_tokens = 16,
+                             .max_running = 1,
+                             .prefill_chunk = 16,
+                             .aging_us = 1000000};
     struct scheduler *s;
     struct sched_plan plan;
     int32_t prompt[1] = {0};

@@ -23,6 +23,12 @@ struct sequence {
     uint32_t n_in_cache;  /* blocks known to the prefix cache, from the first */
     uint32_t n_cached;    /* prompt tokens found in the cache at first admission */
     uint32_t n_preempted;
+    uint32_t n_charged;      /* positions its user has paid for */
+    uint32_t user;           /* bucket of engine/sched/share.h */
+    uint64_t tried;          /* number of the last plan that looked at it */
+    struct sequence *leader; /* running one whose first n_awaited tokens are its own; or NULL */
+    uint32_t n_awaited;
+    uint32_t n_followers; /* how many have it as leader, as of the last plan */
 
     _Atomic bool cancelled; /* set by the I/O thread, read between steps */
     bool started;

@@ -1,0 +1,209 @@
+/* Who starts next: the highest level, then who was preempted, then the user served least, then who
+ * came first. A request whose next blocks a running one is about to compute is passed over until
+ * they are there, so that equal prompts that arrive together are computed once. When the chosen one
+ * does not fit nobody overtakes it: large requests get their turn. */
+#include "engine/sched/state.h"
+
+#include <string.h>
+
+int64_t sched_level(const struct scheduler *s, const struct sequence *q, struct mono now)
+{
+    uint64_t aged = mono_since_us(q->submitted, now) / s->config.aging_us;
+    return q->request.priority + (int64_t)aged;
+}
+
+static bool is_before(const struct scheduler *s, const struct sequence *a, const struct sequence *b,
+                      struct mono now)
+{
+    int64_t x = sched_level(s, a, now), y = sched_level(s, b, now);
+    if (x != y)
+        return x > y;
+    if ((a->n_preempted > 0) != (b->n_preempted > 0)) /* its client sees a stream that stands */
+        return a->n_preempted > 0;
+    return share_served(&s->share, a->user) < share_served(&s->share, b->user);
+}
+
+static struct sequence *next_candidate(const struct scheduler *s, struct mono now)
+{
+    struct sequence *best = NULL;
+    for (struct sequence *q = s->waiting; q; q = q->next)
+        if (q->tried != s->n_plans && (!best || is_before(s, q, best, now)))
+            best = q;
+    return best;
+}
+
+/* Prefix. */
+
+/* The last token is always computed: its logits are wanted. */
+static uint32_t usable_blocks(const struct sequence *q)
+{
+    return (q->n_tokens - 1) / KV_BLOCK_TOKENS;
+}
+
+static uint32_t find_next(const struct scheduler *s, const struct sequence *q, uint32_t entry,
+                          uint32_t n_blocks)
+{
+    return prefix_cache_find(s->cache, entry, q->tokens + n_blocks * KV_BLOCK_TOKENS);
+}
+
+static uint32_t cached_blocks(const struct scheduler *s, const struct sequence *q)
+{
+    uint32_t n = 0, usable = usable_blocks(q), entry = PREFIX_ROOT;
+    while (n < usable && (entry = find_next(s, q, entry, n)) != PREFIX_NONE)
+        n++;
+    return n;
+}
+
+static void match_prefix(struct scheduler *s, struct sequence *q)
+{
+    uint32_t usable = s->cache ? usable_blocks(q) : 0;
+    while (q->n_blocks < usable) {
+        uint32_t entry = find_next(s, q, q->cache_entry, q->n_blocks);
+        if (entry == PREFIX_NONE)
+            break;
+        uint32_t block = prefix_cache_block(s->cache, entry);
+        kv_pool_share(s->pool, block);
+        q->blocks[q->n_blocks++] = block;
+        q->cache_entry = entry;
+    }
+    if (q->n_blocks)
+        prefix_cache_touch(s->cache, q->cache_entry);
+    q->n_in_cache = q->n_blocks;
+    q->n_computed = q->n_blocks * KV_BLOCK_TOKENS;
+}
+
+static uint32_t common_blocks(const struct sequence *q, const struct sequence *r)
+{
+    uint32_t n = 0, most = min_u32(usable_blocks(q), r->n_tokens / KV_BLOCK_TOKENS);
+    size_t bytes = KV_BLOCK_TOKENS * sizeof *q->tokens;
+    while (n < most &&
+           memcmp(q->tokens + n * KV_BLOCK_TOKENS, r->tokens + n * KV_BLOCK_TOKENS, bytes) == 0)
+        n++;
+    return n;
+}
+
+/* The running sequence that will give q the longest prefix beyond what is cached. */
+static void find_leader(struct scheduler *s, struct sequence *q)
+{
+    uint32_t best = cached_blocks(s, q);
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        struct sequence *r = s->running[i];
+        uint32_t n = common_blocks(q, r);
+        if (n > best && n * KV_BLOCK_TOKENS > r->n_computed && r->cache_entry != PREFIX_NONE) {
+            best = n;
+            q->leader = r;
+            q->n_awaited = n * KV_BLOCK_TOKENS;
+        }
+    }
+    s->counters.prefix_waits += q->leader != NULL;
+}
+
+/* Looks at all running sequences only when there is no leader any more: mostly O(1). */
+static bool waits_for_prefix(struct scheduler *s, struct sequence *q)
+{
+    if (!s->cache || s->config.is_static)
+        return false;
+    if (q->leader && q->leader->n_computed >= q->n_awaited)
+        q->leader = NULL;
+    if (!q->leader)
+        find_leader(s, q);
+    return q->leader != NULL;
+}
+
+/* Room. */
+
+/* Blocks that the running ones still need for the tokens they have, and one more each, so that a
+ * fresh admission does not at once force a preemption. */
+static uint64_t reserved_blocks(const struct scheduler *s)
+{
+    uint64_t n = s->n_running;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        uint32_t need = s->running[i]->n_tokens / KV_BLOCK_TOKENS + 1;
+        n += need > s->running[i]->n_blocks ? need - s->running[i]->n_blocks : 0;
+    }
+    return n;
+}
+
+static bool fits(const struct scheduler *s, const struct sequence *q)
+{
+    uint64_t need = q->n_tokens / KV_BLOCK_TOKENS + 1 - q->n_blocks;
+    uint64_t have = kv_pool_free_count(s->pool) + kv_pool_cached_only(s->pool);
+    return have >= need + reserved_blocks(s);
+}
+
+/* Only a client's own priority puts others out; age protects them from it. */
+static bool preempt_for(struct scheduler *s, const struct sequence *q, struct mono now)
+{
+    uint32_t victim = s->n_running;
+    int64_t least = q->request.priority;
+    for (uint32_t i = s->n_running; i-- > 0;) {
+        int64_t level = sched_level(s, s->running[i], now);
+        if (level < least) {
+            least = level;
+            victim = i;
+        }
+    }
+    if (victim == s->n_running)
+        return false;
+    s->counters.priority_preemptions++;
+    sched_preempt(s, victim);
+    return true;
+}
+
+static bool make_room(struct scheduler *s, const struct sequence *q, struct mono now)
+{
+    while (s->n_running >= s->config.max_running || !fits(s, q))
+        if (!preempt_for(s, q, now))
+            return false;
+    return true;
+}
+
+static void start(struct scheduler *s, struct sequence *q, struct mono now)
+{
+    sched_take_waiting(s, q);
+    q->state = SEQ_RUNNING;
+    s->planned[s->n_running] = 0;
+    s->running[s->n_running++] = q;
+    if (!q->started) {
+        q->started = true;
+        q->start = now;
+        q->n_cached = q->n_computed;
+    }
+    s->counters.query_tokens += q->n_tokens;
+    s->counters.hit_tokens += q->n_computed;
+}
+
+/* Prompts under way that could use the step, less the oldest, which may be a long one. */
+static bool has_use_for_more(const struct scheduler *s, uint32_t room)
+{
+    uint64_t left = 0;
+    bool is_oldest = true;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        const struct sequence *q = s->running[i];
+        if (s->planned[i] || seq_is_decoding(q))
+            continue;
+        left += is_oldest ? 0 : seq_n_left(q);
+        is_oldest = false;
+    }
+    return left < room;
+}
+
+void sched_admit(struct scheduler *s, uint32_t room, struct mono now)
+{
+    if (s->config.is_static && s->n_running)
+        return;
+    if (s->config.is_static)
+        s->n_ghosts = 0, room = UINT32_MAX;
+    struct sequence *q;
+    while (s->waiting && has_use_for_more(s, room) && (q = next_candidate(s, now))) {
+        q->tried = s->n_plans;
+        if (waits_for_prefix(s, q))
+            continue;
+        match_prefix(s, q);
+        if (!make_room(s, q, now)) {
+            sched_release_blocks(s, q);
+            return;
+        }
+        start(s, q, now);
+    }
+}

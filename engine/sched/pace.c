@@ -1,0 +1,42 @@
+/* Two running means. A step with prompts is decodes plus so much a token; an error in how the two
+ * share its time does not matter, as the sum is what is predicted. One slow step (another process,
+ * a page fault) counts as at most twice the mean, so that it does not starve the next prompts. */
+#include "engine/sched/pace.h"
+
+static const double WEIGHT = 0.25; /* of the newest step */
+enum { FULL_WEIGHT_TOKENS = 32 };  /* fewer prompt tokens say less about the cost of one */
+
+static double blend(double mean, double seen, double weight)
+{
+    if (mean <= 0)
+        return seen;
+    if (seen > 2 * mean)
+        seen = 2 * mean;
+    return mean + weight * (seen - mean);
+}
+
+void pace_observe(struct pace *p, uint32_t n_decode, uint32_t n_prompt, uint64_t step_us)
+{
+    double step = (double)step_us;
+    if (n_prompt == 0) {
+        if (n_decode)
+            p->decode_us = blend(p->decode_us, step, WEIGHT);
+        return;
+    }
+    double share = n_prompt < FULL_WEIGHT_TOKENS ? (double)n_prompt / FULL_WEIGHT_TOKENS : 1;
+    double rest = n_decode ? step - p->decode_us : step;
+    if (rest < step / 8) /* the mean of the decodes is out of date */
+        rest = step / 8;
+    p->us_per_token = blend(p->us_per_token, rest / n_prompt, WEIGHT * share);
+}
+
+uint32_t pace_prompt_tokens(const struct pace *p, uint32_t n_decode, uint32_t most)
+{
+    if (n_decode == 0 || p->target_us == 0)
+        return most;
+    double left = (double)p->target_us - p->decode_us;
+    double n = p->us_per_token > 0 ? left / p->us_per_token : 0;
+    if (n < PACE_LEAST_TOKENS)
+        n = PACE_LEAST_TOKENS;
+    return n < most ? (uint32_t)n : most;
+}

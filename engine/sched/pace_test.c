@@ -1,0 +1,91 @@
+/* The step's prompt tokens follow what the machine can do, up and down, and survive one slow step.
+ */
+#include "common/test.h"
+
+#include "engine/sched/pace.h"
+
+enum { MOST = 512, N_DECODE = 8 };
+
+struct machine {
+    double decode_us, token_us;
+};
+
+static uint64_t step(struct pace *p, const struct machine *m, uint32_t *n_prompt)
+{
+    *n_prompt = pace_prompt_tokens(p, N_DECODE, MOST);
+    uint64_t us = (uint64_t)(m->decode_us + m->token_us * *n_prompt);
+    pace_observe(p, N_DECODE, *n_prompt, us);
+    return us;
+}
+
+static uint64_t settle(struct pace *p, const struct machine *m, int n_steps)
+{
+    uint32_t n;
+    uint64_t us = 0;
+    for (int i = 0; i < n_steps; i++) {
+        us = step(p, m, &n);
+        pace_observe(p, N_DECODE, 0, (uint64_t)m->decode_us);
+    }
+    return us;
+}
+
+static void test_finds_the_machine(void **state)
+{
+    (void)state;
+    static const struct machine machines[] = {
+        {8000, 500}, {2000, 20}, {30000, 400}, {8000, 1000}, {500, 100}};
+    for (unsigned i = 0; i < sizeof machines / sizeof *machines; i++) {
+        struct pace p = {.target_us = 40000};
+        uint64_t us = settle(&p, &machines[i], 40),
+                 all = (uint64_t)(machines[i].decode_us + MOST * machines[i].token_us);
+        assert_in_range(us, all < 40000 ? all : 35000, 41000);
+    }
+}
+
+static void test_follows_a_change(void **state)
+{
+    (void)state;
+    struct pace p = {.target_us = 40000};
+    const struct machine fast = {8000, 200}, slow = {12000, 800};
+    settle(&p, &fast, 30);
+    uint64_t us = settle(&p, &slow, 30);
+    assert_in_range(us, 35000, 42000);
+    us = settle(&p, &fast, 30);
+    assert_in_range(us, 35000, 42000);
+}
+
+static void test_one_slow_step_costs_little(void **state)
+{
+    (void)state;
+    struct pace p = {.target_us = 40000};
+    const struct machine m = {8000, 500};
+    settle(&p, &m, 30);
+    uint32_t before = pace_prompt_tokens(&p, N_DECODE, MOST);
+    pace_observe(&p, N_DECODE, before, 900000);
+    assert_true(pace_prompt_tokens(&p, N_DECODE, MOST) * 2 > before);
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    struct pace p = {.target_us = 40000};
+    assert_int_equal(pace_prompt_tokens(&p, 0, MOST), MOST);              /* nobody waits */
+    assert_int_equal(pace_prompt_tokens(&p, 1, MOST), PACE_LEAST_TOKENS); /* nothing is known */
+    assert_int_equal(pace_prompt_tokens(&p, 1, 8), 8);
+    const struct machine slow = {90000, 5000};
+    settle(&p, &slow, 10);
+    assert_int_equal(pace_prompt_tokens(&p, 1, MOST), PACE_LEAST_TOKENS);
+    p.target_us = 0;
+    assert_int_equal(pace_prompt_tokens(&p, 9, MOST), MOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_finds_the_machine),
+        cmocka_unit_test(test_follows_a_change),
+        cmocka_unit_test(test_one_slow_step_costs_little),
+        cmocka_unit_test(test_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

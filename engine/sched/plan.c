@@ -1,0 +1,251 @@
+/* The plan of a step, in this order: decodes, admissions, prompts. `planned` counts, per running
+ * sequence, the tokens of this step; sched_computed turns them into progress. Prompt tokens are
+ * limited by what the pace allows, so that no prompt makes a running stream wait. */
+#include "engine/sched/state.h"
+
+#include <string.h>
+
+static bool take_block(struct scheduler *s, uint32_t *block)
+{
+    if (kv_pool_take(s->pool, block))
+        return true;
+    if (!s->cache || !prefix_cache_evict(s->cache))
+        return false;
+    s->counters.evictions++;
+    return kv_pool_take(s->pool, block);
+}
+
+/* Whom to preempt when blocks run out: lowest priority, then youngest; possibly the one that needs
+ * them. Sequences already planned in this step may go too: their tokens leave the plan. */
+static uint32_t choose_victim(const struct scheduler *s)
+{
+    uint32_t victim = s->n_running - 1;
+    for (uint32_t i = s->n_running; i-- > 0;)
+        if (s->running[i]->request.priority < s->running[victim]->request.priority)
+            victim = i;
+    return victim;
+}
+
+/* Blocks for the positions up to `until`; true when it has them. May fail half-way: what was taken
+ * stays with the sequence. */
+static bool grow(struct scheduler *s, struct sequence *q, uint32_t until)
+{
+    uint32_t need = (until + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    while (q->n_blocks < need)
+        if (!take_block(s, &q->blocks[q->n_blocks]))
+            return false;
+        else
+            q->n_blocks++;
+    return true;
+}
+
+/* Plans n tokens for q, preempting others until its blocks are there. */
+static void plan_running(struct scheduler *s, struct sequence *q, uint32_t n)
+{
+    while (!grow(s, q, q->n_computed + n)) {
+        uint32_t victim = choose_victim(s);
+        bool is_self = s->running[victim] == q;
+        sched_preempt(s, victim);
+        if (is_self)
+            return;
+    }
+    for (uint32_t i = 0; i < s->n_running; i++)
+        if (s->running[i] == q)
+            s->planned[i] = n;
+}
+
+/* Preemption moves entries of running[], so each pass looks for the next unplanned sequence. */
+static void plan_decodes(struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_running;) {
+        struct sequence *q = s->running[i];
+        if (s->planned[i] || !seq_is_decoding(q)) {
+            i++;
+            continue;
+        }
+        plan_running(s, q, 1);
+        i = 0;
+    }
+}
+
+/* What of the step's prompt budget is left. */
+static uint32_t prompt_room(const struct scheduler *s)
+{
+    uint32_t prompt = 0, all = s->n_ghosts, n_decode = 0;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        bool decodes = seq_is_decoding(s->running[i]);
+        all += s->planned[i];
+        prompt += decodes ? 0 : s->planned[i];
+        n_decode += decodes;
+    }
+    uint32_t most = pace_prompt_tokens(&s->pace, n_decode, s->config.prefill_chunk);
+    return prompt < most ? min_u32(most - prompt, s->config.max_batch_tokens - all) : 0;
+}
+
+/* Who helps most others first, then who has least left: short prompts do not wait for long ones. */
+static struct sequence *next_prompt(const struct scheduler *s)
+{
+    struct sequence *best = NULL;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        struct sequence *q = s->running[i];
+        if (s->planned[i] || seq_is_decoding(q))
+            continue;
+        if (!best || q->n_followers > best->n_followers ||
+            (q->n_followers == best->n_followers && seq_n_left(q) < seq_n_left(best)))
+            best = q;
+    }
+    return best;
+}
+
+static uint32_t prompt_tokens_left(const struct scheduler *s, struct sequence **oldest)
+{
+    uint32_t left = 0;
+    *oldest = NULL;
+    for (uint32_t i = s->n_running; i-- > 0;) {
+        if (s->planned[i] || seq_is_decoding(s->running[i]))
+            continue;
+        left += seq_n_left(s->running[i]);
+        *oldest = s->running[i];
+    }
+    return left;
+}
+
+/* The oldest prompt gets what it needs, or half of the room when it is long and others want the
+ * rest: it never starves, and they never wait for all of it. */
+static void plan_prompts(struct scheduler *s)
+{
+    struct sequence *q;
+    uint32_t room = prompt_room(s), left = prompt_tokens_left(s, &q);
+    if (!q || room == 0)
+        return;
+    uint32_t own = seq_n_left(q), others = left - own;
+    if (own > room)
+        own = others < room / 2 ? room - others : room - room / 2;
+    plan_running(s, q, own);
+    while ((room = prompt_room(s)) && (q = next_prompt(s)))
+        plan_running(s, q, min_u32(seq_n_left(q), room));
+}
+
+static void count_followers(struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_running; i++)
+        s->running[i]->n_followers = 0;
+    for (const struct sequence *q = s->waiting; q; q = q->next)
+        if (q->leader)
+            q->leader->n_followers++;
+}
+
+static void put_token(struct scheduler *s, uint32_t *n_tok, int32_t token, uint32_t position,
+                      uint32_t seq)
+{
+    s->token[*n_tok] = token;
+    s->position[*n_tok] = position;
+    s->seq[*n_tok] = seq;
+    (*n_tok)++;
+}
+
+static void put_row(struct scheduler *s, uint32_t *n_row, struct sequence *q, uint32_t token)
+{
+    s->row_seq[*n_row] = q;
+    s->row_token[*n_row] = token;
+    (*n_row)++;
+}
+
+/* What classical static batching computes for slots that have ended. */
+static void put_ghosts(struct scheduler *s, uint32_t *n_tok, uint32_t *n_row)
+{
+    for (uint32_t i = 0; i<s->n_ghosts && * n_tok> 0; i++) {
+        s->tables[s->n_running + i] = &s->ghost_block[i];
+        put_token(s, n_tok, 0, 0, s->n_running + i);
+        put_row(s, n_row, NULL, *n_tok - 1);
+    }
+}
+
+static void fill_plan(struct scheduler *s)
+{
+    uint32_t n_tok = 0, n_row = 0, n_decode = 0;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        struct sequence *q = s->running[i];
+        s->tables[i] = q->blocks;
+        n_decode += s->planned[i] && seq_is_decoding(q);
+        for (uint32_t k = 0; k < s->planned[i]; k++)
+            put_token(s, &n_tok, q->tokens[q->n_computed + k], q->n_computed + k, i);
+        if (s->planned[i] && q->n_computed + s->planned[i] == q->n_tokens)
+            put_row(s, &n_row, q, n_tok - 1);
+    }
+    uint32_t n_prompt = n_tok - n_decode;
+    put_ghosts(s, &n_tok, &n_row);
+    s->plan = (struct sched_plan){.batch = {.n_tok = n_tok,
+                                            .token = s->token,
+                                            .position = s->position,
+                                            .seq = s->seq,
+                                            .block_table = s->tables,
+                                            .n_row = n_row,
+                                            .row_token = s->row_token},
+                                  .row_seq = s->row_seq,
+                                  .n_decode = n_decode,
+                                  .n_prompt = n_prompt};
+}
+
+void sched_plan(struct scheduler *s, struct mono now, struct sched_plan *out)
+{
+    s->n_plans++;
+    memset(s->planned, 0, s->cap_running * sizeof *s->planned);
+    plan_decodes(s);
+    sched_admit(s, prompt_room(s), now);
+    plan_decodes(s); /* new ones of which all but the last token is there */
+    count_followers(s);
+    plan_prompts(s);
+    fill_plan(s);
+    *out = s->plan;
+}
+
+/* When somebody else's equal block is already there, ours is given back and theirs used from now
+ * on: the same tokens give the same bits, and a chain in the cache is held from its root. */
+static void cache_full_blocks(struct scheduler *s, struct sequence *q)
+{
+    while (q->cache_entry != PREFIX_NONE && q->n_in_cache < q->n_computed / KV_BLOCK_TOKENS) {
+        uint32_t *block = &q->blocks[q->n_in_cache];
+        const int32_t *tokens = q->tokens + q->n_in_cache * KV_BLOCK_TOKENS;
+        q->cache_entry = prefix_cache_add(s->cache, q->cache_entry, tokens, *block);
+        q->n_in_cache++;
+        if (q->cache_entry == PREFIX_NONE)
+            return;
+        uint32_t cached = prefix_cache_block(s->cache, q->cache_entry);
+        if (cached != *block) {
+            kv_pool_share(s->pool, cached);
+            kv_pool_release(s->pool, *block);
+            *block = cached;
+        }
+    }
+}
+
+/* The user pays for positions computed for the first time. */
+static void charge(struct scheduler *s, struct sequence *q)
+{
+    uint32_t n_prompt = q->request.n_prompt, from = q->n_charged, to = q->n_computed;
+    if (to <= from)
+        return;
+    uint64_t output = to > n_prompt ? to - (from > n_prompt ? from : n_prompt) : 0;
+    share_charge(&s->share, q->user,
+                 (to - from - output) * SHARE_PROMPT_COST + output * SHARE_OUTPUT_COST);
+    q->n_charged = to;
+}
+
+void sched_computed(struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        struct sequence *q = s->running[i];
+        q->n_computed += s->planned[i];
+        if (s->planned[i])
+            charge(s, q);
+        s->planned[i] = 0;
+        if (s->cache)
+            cache_full_blocks(s, q);
+    }
+}
+
+void sched_took(struct scheduler *s, uint64_t step_us)
+{
+    pace_observe(&s->pace, s->plan.n_decode, s->plan.n_prompt, step_us);
+}
