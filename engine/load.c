@@ -2,6 +2,7 @@
 #include "engine/load.h"
 
 #include "common/log.h"
+#include "engine/memory.h"
 #include "engine/model/gguf.h"
 
 #include <stdio.h>
@@ -61,16 +62,38 @@ static uint64_t block_bytes(const struct gguf *g)
     return 2 * layers * kv_heads * head_width * FLOAT_BYTES * KV_BLOCK_TOKENS;
 }
 
-static uint32_t kv_blocks(const struct engine_config *c, const struct gguf *g)
+/* What mem_fraction leaves beside the weights; 0 when they alone take more. */
+static uint64_t kv_share_bytes(const struct engine_config *c, const struct gguf *g)
 {
-    uint64_t bytes = block_bytes(g), most = (uint64_t)c->max_running + 1;
+    uint64_t all = (uint64_t)(c->mem_fraction * (double)memory_usable_bytes());
+    return all > gguf_file_bytes(g) ? all - gguf_file_bytes(g) : 0;
+}
+
+/* In this order: kv_tokens, mem_fraction, kv_memory_mib (of which no more is taken than all slots
+ * and one idle conversation can use). */
+static int settle_kv_blocks(const struct engine_config *c, const struct gguf *g, uint32_t *out,
+                            struct err *e)
+{
+    uint64_t bytes = block_bytes(g), most = (uint64_t)c->max_running + 1, n = UNKNOWN_SHAPE_BLOCKS;
     most *= ((uint64_t)c->max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
-    uint64_t n = UNKNOWN_SHAPE_BLOCKS;
-    if (c->kv_tokens)
-        return (uint32_t)((c->kv_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS);
-    if (bytes)
+    if (c->kv_tokens) {
+        n = ((uint64_t)c->kv_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    } else if (c->mem_fraction > 0 && bytes) {
+        n = kv_share_bytes(c, g) / bytes;
+        if (n == 0)
+            return err_set(e, ERR_INVALID,
+                           "engine.mem_fraction: %.2f of %llu MiB leaves nothing for the key-value "
+                           "cache beside %zu MiB of weights: raise it",
+                           c->mem_fraction, (unsigned long long)(memory_usable_bytes() / MiB),
+                           gguf_file_bytes(g) / MiB);
+    } else if (bytes) {
         n = (uint64_t)c->kv_memory_mib * MiB / bytes;
-    return (uint32_t)(n == 0 ? 1 : n < most ? n : most);
+        n = n < most ? n : most;
+    }
+    *out = (uint32_t)(n == 0                             ? 1
+                      : n < UINT32_MAX / KV_BLOCK_TOKENS ? n
+                                                         : UINT32_MAX / KV_BLOCK_TOKENS);
+    return ERR_OK;
 }
 
 static int open_model(struct model **out, const struct engine_config *c, const struct gguf *file,
@@ -127,7 +150,7 @@ int load_open(struct load *l, const struct engine_config *c, struct arena *a, st
     TRY(gguf_open(&l->file, path, e));
     TRY(tokenizer_open(&l->tokenizer, l->file, e));
     TRY(chat_template_find(&l->chat_template, l->file, template, e));
-    l->n_kv_blocks = kv_blocks(c, l->file);
+    TRY(settle_kv_blocks(c, l->file, &l->n_kv_blocks, e));
     TRY(open_model(&l->model, c, l->file, l->n_kv_blocks, e));
     settle_context(l, c);
     find_ends(l);

@@ -27,17 +27,19 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
     INT_ROW(E, max_queue, "128", 1, 65536, "requests",
             "Waiting requests; one more is answered with 503 and Retry-After."),
     INT_ROW(E, max_batch_tokens, "512", 16, 65536, "tokens", "Tokens computed in one step."),
-    INT_ROW(E, prefill_chunk, "256", 16, 65536, "tokens",
-            "Most prompt tokens computed in one step; while streams run max_gap_ms bounds them too."),
-    INT_ROW(E, max_gap_ms, "40", 0, 60000, "ms",
-            "Longest step wanted while streams run: prompts get what fits. 0 = prefill_chunk always."),
+    INT_ROW(
+        E, prefill_chunk, "256", 16, 65536, "tokens",
+        "Most prompt tokens computed in one step; while streams run max_gap_ms bounds them too."),
+    INT_ROW(
+        E, max_gap_ms, "40", 0, 60000, "ms",
+        "Longest step wanted while streams run: prompts get what fits. 0 = prefill_chunk always."),
     ENUM_ROW(E, batching, "continuous", BATCHING,
              "static = all slots start and end together, for comparisons only."),
     INT_ROW(E, kv_tokens, "0", 0, 1 << 28, "tokens",
             "Size of the key-value cache; 0 = from mem_fraction or kv_memory_mib."),
     REAL_ROW(E, mem_fraction, "0", 0, 0.95, "",
-            "Share of this machine's (or its container's) memory for weights and key-value cache "
-            "together; 0 = from kv_memory_mib."),
+             "Share of this machine's (or its container's) memory for weights and key-value cache "
+             "together; 0 = from kv_memory_mib."),
     INT_ROW(E, kv_memory_mib, "512", 1, 1 << 24, "MiB",
             "Most memory for the key-value cache, where neither kv_tokens nor mem_fraction says."),
     INT_ROW(E, max_body_bytes, "4194304", 1024, 1 << 30, "bytes", "Largest request body."),

@@ -1,5 +1,6 @@
 /* Admission: parse, choose route and arm, tokenise, settle the parameters, submit. What is decided
  * here stays fixed for the life of the request. A refusal leaves nothing behind but its count. */
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/rng.h"
 #include "engine/api/job.h"
@@ -191,6 +192,12 @@ static uint64_t choice_seed(uint64_t seed, uint32_t index)
     return index == 0 ? seed : rng_splitmix(&state);
 }
 
+static uint64_t least_timeout_us(const struct job *j)
+{
+    uint64_t server = j->api->config.request_timeout_us, own = j->request.timeout_ms * 1000;
+    return own && own < server ? own : server;
+}
+
 static int submit_all(struct job *j, struct err *e)
 {
     const struct api_config *c = &j->api->config;
@@ -206,7 +213,9 @@ static int submit_all(struct job *j, struct err *e)
         .want_logprobs = true, /* records carry them */
         .n_top = q->n_top,
         .ignore_end = q->ignore_end,
-        .deadline_us = c->request_timeout_us,
+        .priority = q->priority,
+        .user = q->user.n ? hash64(q->user.p, q->user.n, 0) : 0,
+        .deadline_us = least_timeout_us(j),
         .on_event = job_on_event,
     };
     for (uint32_t i = 0; i < q->n && rc == ERR_OK; i++) {

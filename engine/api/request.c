@@ -79,6 +79,29 @@ static int read_seed(const struct json_at *at, const struct field *f, struct are
     return rc;
 }
 
+/* Higher goes first, as in SGLang. */
+static int read_priority(const struct json_at *at, const struct field *f, struct arena *a,
+                         struct api_request *r, struct err *e)
+{
+    (void)f;
+    (void)a;
+    int64_t value = 0;
+    int rc = json_get_i64(at, -API_MAX_PRIORITY, API_MAX_PRIORITY, &value, e);
+    r->priority = (int)value;
+    return rc;
+}
+
+static int read_timeout(const struct json_at *at, const struct field *f, struct arena *a,
+                        struct api_request *r, struct err *e)
+{
+    (void)f;
+    (void)a;
+    int64_t value = 0;
+    int rc = json_get_i64(at, 1, INT32_MAX, &value, e);
+    r->timeout_ms = (uint64_t)value;
+    return rc;
+}
+
 static int read_n(const struct json_at *at, const struct field *f, struct arena *a,
                   struct api_request *r, struct err *e)
 {
@@ -176,6 +199,8 @@ static const struct field FIELDS[] = {
     LIST("logit_bias", ANY_KIND, api_read_logit_bias),
     OWN("seed", ANY_KIND, read_seed),
     OWN("n", ANY_KIND, read_n),
+    OWN("priority", ANY_KIND, read_priority),
+    OWN("timeout_ms", ANY_KIND, read_timeout),
     OWN("logprobs", ANY_KIND, read_logprobs),
     OWN("top_logprobs", API_CHAT, read_top_logprobs),
     PLACE("stream", read_bool, stream),

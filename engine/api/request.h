@@ -14,7 +14,8 @@ enum {
     API_MAX_CHOICES = 16,
     API_MAX_MESSAGES = 4096,
     API_MAX_METADATA = 64 * 1024,
-    API_MAX_STRATUM = 64
+    API_MAX_STRATUM = 64,
+    API_MAX_PRIORITY = 100
 };
 
 struct api_request {
@@ -31,6 +32,8 @@ struct api_request {
     struct gen_bias *bias;
     uint32_t n_bias;
     bool has_seed, stream, include_usage, want_logprobs, ignore_end;
+    int priority;        /* higher first; 0 = normal */
+    uint64_t timeout_ms; /* 0 = the server's own */
     uint32_t n_top;      /* alternatives per token */
     uint32_t n;          /* choices, 1 to API_MAX_CHOICES */
     struct str metadata; /* JSON object text, empty = none */

@@ -44,7 +44,6 @@ void *__wrap_calloc(size_t n, size_t size)
 }
 
 /* A request and what became of it. */
-
 enum { MAX_PROMPT = 200, MAX_NEW = 60 };
 
 struct job {
@@ -186,7 +185,6 @@ static struct generator *open_generator(struct fixture *f)
 }
 
 /* Tests. */
-
 enum { N_JOBS = 48 };
 
 static void run_alone(struct fixture *f, const struct job *jobs, struct job *alone)
@@ -492,6 +490,9 @@ static void test_metrics(void **state)
         "\nmilepost_prompt_tokens_total 104\n",
         "\nmilepost_generation_tokens_total 10\n",
         "\nmilepost_preemptions_total 0\n",
+        "\nmilepost_prefix_cache_evicted_blocks_total 0\n",
+        "\nmilepost_prefix_waits_total 0\n",
+        "\nmilepost_prefix_cache_blocks 6\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (!strstr(b.p, lines[i]))

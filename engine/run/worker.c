@@ -176,7 +176,11 @@ static void publish_stats(struct worker *w)
     atomic_store_explicit(&s->running, sched_n_running(w->sched), memory_order_relaxed);
     atomic_store_explicit(&s->waiting, sched_n_waiting(w->sched), memory_order_relaxed);
     atomic_store_explicit(&s->kv_blocks_used, sched_blocks_in_use(w->sched), memory_order_relaxed);
+    atomic_store_explicit(&s->kv_blocks_cached, sched_blocks_cached(w->sched),
+                          memory_order_relaxed);
     atomic_store_explicit(&s->preemptions, c->preemptions, memory_order_relaxed);
+    atomic_store_explicit(&s->evictions, c->evictions, memory_order_relaxed);
+    atomic_store_explicit(&s->prefix_waits, c->prefix_waits, memory_order_relaxed);
     atomic_store_explicit(&s->query_tokens, c->query_tokens, memory_order_relaxed);
     atomic_store_explicit(&s->cached_tokens, c->hit_tokens, memory_order_relaxed);
     worker_metrics_publish(&w->metrics, s, w->config.n_kv_blocks);

@@ -15,8 +15,9 @@ struct worker_metrics;
 /* What others may read at any time. */
 struct worker_stats {
     _Atomic uint32_t running, waiting;
-    _Atomic uint64_t kv_blocks_used, prompt_tokens, cached_tokens, query_tokens, generated_tokens;
-    _Atomic uint64_t preemptions, steps;
+    _Atomic uint64_t kv_blocks_used, kv_blocks_cached, prompt_tokens, cached_tokens, query_tokens,
+        generated_tokens;
+    _Atomic uint64_t preemptions, evictions, prefix_waits, steps;
 };
 
 /* metrics may be NULL; workers that follow each other share them. */

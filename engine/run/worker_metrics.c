@@ -24,6 +24,14 @@ static const struct metric_desc GENERATION_TOKENS =
     DESC(METRIC_COUNTER, "milepost_generation_tokens_total", "Tokens generated.");
 static const struct metric_desc PREEMPTIONS = DESC(METRIC_COUNTER, "milepost_preemptions_total",
                                                    "Requests put back because KV blocks ran out.");
+static const struct metric_desc EVICTIONS =
+    DESC(METRIC_COUNTER, "milepost_prefix_cache_evicted_blocks_total",
+         "Blocks of the prefix cache taken for other tokens.");
+static const struct metric_desc PREFIX_WAITS =
+    DESC(METRIC_COUNTER, "milepost_prefix_waits_total",
+         "Times a request waited for a prefix that another one was computing.");
+static const struct metric_desc KV_CACHED =
+    DESC(METRIC_GAUGE, "milepost_prefix_cache_blocks", "Blocks in the prefix cache, held or not.");
 static const struct metric_desc STEP_SECONDS = {.name = "milepost_step_seconds",
                                                 .help = "Duration of an engine step.",
                                                 .type = METRIC_HISTOGRAM,
@@ -46,6 +54,9 @@ void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
         .prompt_tokens = metrics_add_one(registry, &PROMPT_TOKENS),
         .generation_tokens = metrics_add_one(registry, &GENERATION_TOKENS),
         .preemptions = metrics_add_one(registry, &PREEMPTIONS),
+        .evictions = metrics_add_one(registry, &EVICTIONS),
+        .prefix_waits = metrics_add_one(registry, &PREFIX_WAITS),
+        .kv_cached = metrics_add_one(registry, &KV_CACHED),
         .step_seconds = metrics_add_one(registry, &STEP_SECONDS),
         .step_tokens = metrics_add_one(registry, &STEP_TOKENS),
     };
@@ -70,6 +81,9 @@ void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats 
     catch_up(m->prompt_tokens, &m->prompt, s->prompt_tokens);
     catch_up(m->generation_tokens, &m->generation, s->generated_tokens);
     catch_up(m->preemptions, &m->preempted, s->preemptions);
+    catch_up(m->evictions, &m->evicted, s->evictions);
+    catch_up(m->prefix_waits, &m->waited, s->prefix_waits);
+    metric_set(m->kv_cached, (double)s->kv_blocks_cached);
 }
 
 void worker_metrics_step(struct worker_metrics *m, uint64_t duration_us, uint32_t n_tokens)

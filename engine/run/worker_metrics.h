@@ -11,9 +11,10 @@
 struct worker_metrics {
     struct metric *running, *waiting, *kv_usage; /* NULL when there is no registry */
     struct metric *query_tokens, *hit_tokens, *prompt_tokens, *generation_tokens, *preemptions;
+    struct metric *evictions, *prefix_waits, *kv_cached;
     struct metric *step_seconds, *step_tokens;
     /* what the counters stand at */
-    uint64_t query, hit, prompt, generation, preempted;
+    uint64_t query, hit, prompt, generation, preempted, evicted, waited;
 };
 
 void worker_metrics_init(struct worker_metrics *m, struct metrics *registry);
