@@ -3,6 +3,7 @@
 #include "engine/model/weights.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 128 };
@@ -37,40 +38,75 @@ static int find_tensor(const struct gguf *g, const char *name, uint64_t d0, uint
     return ERR_OK;
 }
 
+/* Rows of src to dst; pairs that stand half of n_rot apart become neighbours. */
+static void copy_rows(const struct weights_want *want, size_t row_bytes, const void *src, char *dst)
+{
+    for (uint32_t i = 0; i < want->rows; i++) {
+        uint32_t in_head = want->n_rot ? i % want->d_head : 0, from = i;
+        if (in_head < want->n_rot)
+            from = i - in_head + in_head % 2 * (want->n_rot / 2) + in_head / 2;
+        memcpy(dst + i * row_bytes, (const char *)src + from * row_bytes, row_bytes);
+    }
+}
+
 int weights_matrix(const struct weights *w, uint32_t layer, uint32_t cols,
                    const struct weights_want *want, uint32_t n, const struct kern_matrix **out,
                    struct err *e)
 {
     struct kern_part part[KERN_MAX_PARTS] = {0};
     const struct gguf_tensor *tensor[KERN_MAX_PARTS];
+    char *turned[KERN_MAX_PARTS] = {NULL};
     char name[NAME_BYTES];
     int rc = ERR_OK;
     for (uint32_t i = 0; i < n; i++) {
         tensor_name(name, want[i].name, layer);
         TRY(find_tensor(w->file, name, cols, want[i].rows, &tensor[i], e));
         part[i] = (struct kern_part){tensor[i]->type, want[i].rows, tensor[i]->data};
+        if (!want[i].n_rot)
+            continue;
+        part[i].data = turned[i] = malloc(tensor[i]->bytes);
+        if (!turned[i]) {
+            rc = err_set(e, ERR_NOMEM, "weights: tensor %s: %zu bytes", name, tensor[i]->bytes);
+            goto out;
+        }
+        copy_rows(&want[i], tensor[i]->bytes / want[i].rows, tensor[i]->data, turned[i]);
     }
     rc = w->ops->matrix(w->device, cols, part, n, out, e);
-    if (rc != ERR_OK)
-        return e ? err_wrap(e, "weights: tensor %s", tensor_name(name, want[0].name, layer)) : rc;
-    for (uint32_t i = 0; i < n; i++)
+    if (rc != ERR_OK && e)
+        rc = err_wrap(e, "weights: tensor %s", tensor_name(name, want[0].name, layer));
+    for (uint32_t i = 0; i < n && rc == ERR_OK; i++)
         gguf_release(w->file, tensor[i]);
 out:
+    for (uint32_t i = 0; i < KERN_MAX_PARTS; i++)
+        free(turned[i]);
     return rc;
 }
 
-int weights_vector(const struct weights *w, uint32_t layer, const char *pattern, uint32_t n,
-                   const struct kern_vector **out, struct err *e)
+int weights_vector(const struct weights *w, uint32_t layer, const struct weights_want *want,
+                   uint32_t n, const struct kern_vector **out, struct err *e)
 {
     const struct gguf_tensor *t;
     char name[NAME_BYTES];
+    uint32_t total = 0, at = 0;
     int rc;
-    TRY(find_tensor(w->file, tensor_name(name, pattern, layer), n, 1, &t, e));
-    if (t->type != DTYPE_F32)
-        return err_set(e, ERR_UNSUPPORTED, "weights: tensor %s: want F32, got %s", name,
-                       dtype_name(t->type));
-    rc = w->ops->vector(w->device, t->data, n, out, e);
+    for (uint32_t i = 0; i < n; i++)
+        total += want[i].rows;
+    float *values = calloc(total, sizeof *values);
+    if (!values)
+        return err_set(e, ERR_NOMEM, "weights: %u values", total);
+    for (uint32_t i = 0; i < n; at += want[i++].rows) {
+        tensor_name(name, want[i].name, layer);
+        TRY(find_tensor(w->file, name, want[i].rows, 1, &t, e));
+        if (t->type != DTYPE_F32) {
+            rc = err_set(e, ERR_UNSUPPORTED, "weights: tensor %s: want F32, got %s", name,
+                         dtype_name(t->type));
+            goto out;
+        }
+        copy_rows(&want[i], sizeof *values, t->data, (char *)(values + at));
+    }
+    rc = w->ops->vector(w->device, values, total, out, e);
 out:
+    free(values);
     return rc;
 }
 

@@ -11,18 +11,21 @@ struct weights {
     struct kern_device *device;
 };
 
+/* One tensor [cols, rows], or F32 [rows] for a vector. With n_rot, the file pairs row i of each
+ * d_head rows with row i + n_rot / 2, and it is loaded so that pairs are neighbours (ops.h). */
 struct weights_want {
     const char *name; /* with the layer's number at %u */
     uint32_t rows;
+    uint32_t d_head, n_rot; /* 0: as it stands */
 };
 
-/* Rows of the named tensors of layer `layer`, each [cols, rows] in the file's order, stacked.
- * Errors name the tensor, what is wanted and what was found. */
+/* The named tensors of layer `layer`, stacked. Errors name the tensor, what is wanted and what was
+ * found. n <= KERN_MAX_PARTS. */
 MUST_USE int weights_matrix(const struct weights *w, uint32_t layer, uint32_t cols,
                             const struct weights_want *want, uint32_t n,
                             const struct kern_matrix **out, struct err *e);
-/* An F32 tensor of n elements. */
-MUST_USE int weights_vector(const struct weights *w, uint32_t layer, const char *name, uint32_t n,
+MUST_USE int weights_vector(const struct weights *w, uint32_t layer,
+                            const struct weights_want *want, uint32_t n,
                             const struct kern_vector **out, struct err *e);
 
 /* Integer or real key of an architecture, "<arch>.<name>". Absent: *out stays and ERR_OK when
