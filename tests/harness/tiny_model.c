@@ -39,11 +39,31 @@ struct tensor {
     char name[48];
     uint32_t rows, cols, dtype;
     double scale; /* 0: a norm, all ones */
+    double mean;  /* added to every element, F32 only */
 };
+
+/* What an architecture has beside llama's tensors. */
+enum { QKV_BIAS = 1, HEAD_NORMS = 2, POST_NORMS = 4, WINDOWS = 8 };
+static const struct architecture {
+    const char *name;
+    unsigned has;
+} ARCHITECTURES[] = {{"llama", 0},
+                     {"qwen2", QKV_BIAS},
+                     {"qwen3", HEAD_NORMS},
+                     {"gemma3", HEAD_NORMS | POST_NORMS | WINDOWS}};
+
+static const struct architecture *architecture_of(const struct tiny_model *t)
+{
+    for (size_t i = 0; i < sizeof ARCHITECTURES / sizeof *ARCHITECTURES; i++)
+        if (strcmp(ARCHITECTURES[i].name, t->architecture) == 0)
+            return &ARCHITECTURES[i];
+    return NULL;
+}
 
 struct tiny_model tiny_model_default(void)
 {
     return (struct tiny_model){.seed = 1,
+                               .architecture = "llama",
                                .n_layer = 2,
                                .d_model = 64,
                                .n_head = 4,
@@ -52,6 +72,22 @@ struct tiny_model tiny_model_default(void)
                                .n_ctx = 2048,
                                .matrix_dtype = DTYPE_Q4_1,
                                .embedding_dtype = DTYPE_Q8_0};
+}
+
+struct tiny_model tiny_model_of(const char *architecture)
+{
+    struct tiny_model t = tiny_model_default();
+    t.architecture = architecture;
+    const struct architecture *a = architecture_of(&t);
+    if (a && a->has & HEAD_NORMS)
+        t.d_head = 32;
+    if (a && a->has & WINDOWS) {
+        t.n_layer = 4;
+        t.window = 8;
+        t.window_period = 3;
+        t.matrix_dtype = DTYPE_Q5_0;
+    }
+    return t;
 }
 
 static void put_half(uint8_t *at, double v)
@@ -112,6 +148,14 @@ static void put_text(struct buf *b, const char *s)
 {
     put_u64(b, strlen(s));
     buf_put_c(b, s);
+}
+
+/* "ARCHITECTURE.name" in a buffer of the caller. */
+enum { KEY_BYTES = 96 };
+static const char *key_of(const struct tiny_model *t, const char *name, char out[KEY_BYTES])
+{
+    snprintf(out, KEY_BYTES, "%s.%s", t->architecture, name);
+    return out;
 }
 
 static void key_u32(struct buf *b, const char *key, uint32_t v)
@@ -187,39 +231,83 @@ static void put_vocabulary(struct buf *b)
 
 static uint64_t put_metadata(const struct tiny_model *t, struct buf *b)
 {
-    key_text(b, "general.architecture", "llama");
+    const struct {
+        const char *name;
+        uint32_t value;
+    } numbers[] = {{"block_count", t->n_layer},
+                   {"context_length", t->n_ctx},
+                   {"embedding_length", t->d_model},
+                   {"feed_forward_length", t->d_ff},
+                   {"attention.head_count", t->n_head},
+                   {"attention.head_count_kv", t->n_head_kv},
+                   {"attention.key_length", t->d_head},
+                   {"attention.sliding_window", t->window},
+                   {"attention.sliding_window_pattern", t->window_period}};
+    char key[KEY_BYTES];
+    uint64_t n = 3 + 2 + 9;
+    key_text(b, "general.architecture", t->architecture);
     key_text(b, "general.name", "tiny");
     key_u32(b, "general.alignment", ALIGNMENT);
-    key_u32(b, "llama.block_count", t->n_layer);
-    key_u32(b, "llama.context_length", t->n_ctx);
-    key_u32(b, "llama.embedding_length", t->d_model);
-    key_u32(b, "llama.feed_forward_length", t->d_ff);
-    key_u32(b, "llama.attention.head_count", t->n_head);
-    key_u32(b, "llama.attention.head_count_kv", t->n_head_kv);
-    key_f32(b, "llama.rope.freq_base", 10000.0f);
-    key_f32(b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value == 0)
+            continue;
+        key_u32(b, key_of(t, numbers[i].name, key), numbers[i].value);
+        n++;
+    }
+    key_f32(b, key_of(t, "rope.freq_base", key), t->window ? 200000.0f : 10000.0f);
+    key_f32(b, key_of(t, "attention.layer_norm_rms_epsilon", key), 1e-5f);
     put_vocabulary(b);
-    return 11 + 9;
+    return n;
+}
+
+static struct tensor matrix(const struct tiny_model *t, const char *name, uint32_t rows,
+                            uint32_t cols)
+{
+    struct tensor x = {.rows = rows, .cols = cols, .dtype = t->matrix_dtype};
+    x.scale = 1.2 / sqrt(cols);
+    snprintf(x.name, sizeof x.name, "%s.weight", name);
+    return x;
+}
+
+/* All ones with scale 0. */
+static struct tensor vector(const char *name, uint32_t n, double mean, double scale)
+{
+    struct tensor x = {.rows = 1, .cols = n, .dtype = DTYPE_F32, .scale = scale, .mean = mean};
+    snprintf(x.name, sizeof x.name, "%s", name);
+    return x;
 }
 
 static uint32_t list_layer(const struct tiny_model *t, uint32_t layer, struct tensor *out)
 {
-    uint32_t d = t->d_model, kv = d / t->n_head * t->n_head_kv;
-    const struct tensor shapes[] = {
-        {"attn_norm", 1, d, DTYPE_F32, 0}, {"attn_q", d, d, 0, 1.2},
-        {"attn_k", kv, d, 0, 1.2},         {"attn_v", kv, d, 0, 1.2},
-        {"attn_output", d, d, 0, 1.2},     {"ffn_norm", 1, d, DTYPE_F32, 0},
-        {"ffn_gate", t->d_ff, d, 0, 1.2},  {"ffn_up", t->d_ff, d, 0, 1.2},
-        {"ffn_down", d, t->d_ff, 0, 1.2},
-    };
-    uint32_t n = sizeof shapes / sizeof *shapes;
+    unsigned has = architecture_of(t)->has;
+    uint32_t d = t->d_model, d_head = t->d_head ? t->d_head : d / t->n_head, n = 0;
+    uint32_t q = d_head * t->n_head, kv = d_head * t->n_head_kv;
+    out[n++] = vector("attn_norm.weight", d, 1, 0);
+    out[n++] = matrix(t, "attn_q", q, d);
+    out[n++] = matrix(t, "attn_k", kv, d);
+    out[n++] = matrix(t, "attn_v", kv, d);
+    out[n++] = matrix(t, "attn_output", d, q);
+    out[n++] = vector("ffn_norm.weight", d, 1, 0);
+    out[n++] = matrix(t, "ffn_gate", t->d_ff, d);
+    out[n++] = matrix(t, "ffn_up", t->d_ff, d);
+    out[n++] = matrix(t, "ffn_down", d, t->d_ff);
+    if (has & QKV_BIAS) {
+        out[n++] = vector("attn_q.bias", q, 0, 0.7);
+        out[n++] = vector("attn_k.bias", kv, 0, 0.7);
+        out[n++] = vector("attn_v.bias", kv, 0, 0.7);
+    }
+    if (has & HEAD_NORMS) {
+        out[n++] = vector("attn_q_norm.weight", d_head, 1, 0.4);
+        out[n++] = vector("attn_k_norm.weight", d_head, 1, 0.4);
+    }
+    if (has & POST_NORMS) {
+        out[n++] = vector("post_attention_norm.weight", d, 1, 0.4);
+        out[n++] = vector("post_ffw_norm.weight", d, 1, 0.4);
+    }
     for (uint32_t i = 0; i < n; i++) {
-        out[i] = shapes[i];
-        snprintf(out[i].name, sizeof out[i].name, "blk.%u.%.20s.weight", layer, shapes[i].name);
-        if (shapes[i].scale > 0) {
-            out[i].dtype = t->matrix_dtype;
-            out[i].scale = 1.2 / sqrt(shapes[i].cols);
-        }
+        char name[sizeof out->name];
+        snprintf(name, sizeof name, "blk.%u.%.30s", layer, out[i].name);
+        memcpy(out[i].name, name, sizeof name);
     }
     return n;
 }
@@ -227,12 +315,12 @@ static uint32_t list_layer(const struct tiny_model *t, uint32_t layer, struct te
 static uint32_t list_tensors(const struct tiny_model *t, struct tensor *out)
 {
     uint32_t n = 0, vocab = N_SPECIALS + N_BYTES + N_MERGES;
-    out[n++] = (struct tensor){"token_embd.weight", vocab, t->d_model, t->embedding_dtype, 0.3};
+    out[n++] = (struct tensor){"token_embd.weight", vocab, t->d_model, t->embedding_dtype, 0.3, 0};
     for (uint32_t i = 0; i < t->n_layer; i++)
         n += list_layer(t, i, out + n);
-    out[n++] = (struct tensor){"output_norm.weight", 1, t->d_model, DTYPE_F32, 0};
+    out[n++] = (struct tensor){"output_norm.weight", 1, t->d_model, DTYPE_F32, 0, 0};
     if (t->has_own_head)
-        out[n++] = (struct tensor){"output.weight", vocab, t->d_model, t->embedding_dtype, 0.3};
+        out[n++] = (struct tensor){"output.weight", vocab, t->d_model, t->embedding_dtype, 0.3, 0};
     return n;
 }
 
@@ -258,7 +346,11 @@ static void put_tensor_info(struct buf *b, const struct tensor *t, size_t *offse
 
 static void put_tensor_data(struct buf *b, const struct tensor *t, struct rng *r)
 {
-    if (t->scale > 0)
+    for (uint32_t i = 0; t->mean > 0 && t->scale > 0 && i < t->cols; i++) {
+        float value = (float)(t->mean + t->scale * rng_normal(r));
+        buf_put(b, &value, sizeof value);
+    }
+    if (t->scale > 0 && t->mean <= 0)
         tiny_random_blocks(r, t->dtype, (size_t)t->rows * t->cols, t->scale, b);
     for (uint32_t i = 0; t->scale <= 0 && i < t->cols; i++)
         buf_put(b, &(float){1.0f}, sizeof(float));
@@ -271,8 +363,8 @@ int tiny_model_make(const struct tiny_model *t, struct buf *out, struct err *e)
     struct tensor tensors[MAX_TENSORS];
     struct rng r;
     size_t offset = 0;
-    if (t->n_layer > (MAX_TENSORS - 3) / 9)
-        return err_set(e, ERR_INVALID, "tiny model: %u layers", t->n_layer);
+    if (!architecture_of(t) || t->n_layer > (MAX_TENSORS - 3) / 13)
+        return err_set(e, ERR_INVALID, "tiny model: %s of %u layers", t->architecture, t->n_layer);
     uint32_t n = list_tensors(t, tensors);
     struct buf metadata;
     buf_init(&metadata, MAX_FILE);

@@ -1,5 +1,5 @@
-/* tests/harness/tiny_model.h - writes a small llama model with seeded random weights and a
- * byte-level BPE vocabulary (the SmolLM split, ChatML), for tests of everything around a model.
+/* tests/harness/tiny_model.h - writes a small model with seeded random weights and a byte-level BPE
+ * vocabulary (the SmolLM split, ChatML), for tests of everything around a model.
  *
  * Token ids: 0 <|endoftext|>, 1 <|im_start|>, 2 <|im_end|>, then the 256 bytes in byte order, then
  * the merges. */
@@ -13,14 +13,19 @@ enum { TINY_BYTE_TOKEN = 3 }; /* id of byte 0 */
 
 struct tiny_model {
     uint64_t seed;
-    uint32_t n_layer, d_model, n_head, n_head_kv, d_ff, n_ctx;
+    const char *architecture; /* llama, qwen2, qwen3 or gemma3 */
+    uint32_t n_layer, d_model, n_head, n_head_kv, d_head, d_ff, n_ctx;
+    uint32_t window, window_period;         /* gemma3 */
     uint32_t matrix_dtype, embedding_dtype; /* DTYPE_* of random blocks */
     bool has_own_head;                      /* output.weight beside the embedding */
 };
 
-/* 2 layers of width 64, 4 heads sharing 2 KV heads, feed-forward 128, context 2048, Q4_1 with a
- * Q8_0 embedding. */
+/* llama, 2 layers of width 64, 4 heads sharing 2 KV heads, feed-forward 128, context 2048, Q4_1
+ * with a Q8_0 embedding. */
 struct tiny_model tiny_model_default(void);
+/* The same in another architecture, with what it is known for: heads wider than d_model / n_head,
+ * windows of 8 in two layers of three, another type. An unknown name makes no file. */
+struct tiny_model tiny_model_of(const char *architecture);
 /* The file's bytes, appended to out. */
 MUST_USE int tiny_model_make(const struct tiny_model *t, struct buf *out, struct err *e);
 MUST_USE int tiny_model_write(const struct tiny_model *t, const char *path, struct err *e);

@@ -172,17 +172,17 @@ static void run_together(struct fixture *f, struct rng *r)
     }
 }
 
-static void check(const struct tiny_model *shape)
+static void check(const struct tiny_model *shape, uint32_t min_threads, int trials)
 {
     for (size_t i = 0; i < N_FLAVOURS; i++) {
-        for (uint32_t threads = 1; threads <= 2; threads++) {
+        for (uint32_t threads = min_threads; threads <= 2; threads++) {
             struct fixture f = {0};
             struct rng r;
             rng_seed(&r, 17);
             if (!open_model(&f, shape, &FLAVOURS[i], threads))
                 continue;
             run_alone(&f, &r);
-            for (int trial = 0; trial < TRIALS; trial++)
+            for (int trial = 0; trial < trials; trial++)
                 run_together(&f, &r);
             close_model(&f);
         }
@@ -193,7 +193,7 @@ static void test_quantised(void **state)
 {
     (void)state;
     struct tiny_model shape = tiny_model_default();
-    check(&shape);
+    check(&shape, 1, TRIALS);
 }
 
 static void test_eight_bits_odd_groups(void **state)
@@ -206,7 +206,7 @@ static void test_eight_bits_odd_groups(void **state)
     shape.d_ff = 160;
     shape.matrix_dtype = DTYPE_Q8_0;
     shape.embedding_dtype = DTYPE_Q4_0;
-    check(&shape);
+    check(&shape, 1, TRIALS);
 }
 
 static void test_float(void **state)
@@ -216,13 +216,24 @@ static void test_float(void **state)
     shape.matrix_dtype = DTYPE_F16;
     shape.embedding_dtype = DTYPE_F32;
     shape.has_own_head = true;
-    check(&shape);
+    check(&shape, 1, TRIALS);
+}
+
+/* Windows of 8 positions, norms of heads, halves of heads that turn together, bias. */
+static void test_architectures(void **state)
+{
+    static const char *const NAMES[] = {"qwen2", "qwen3", "gemma3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        struct tiny_model shape = tiny_model_of(NAMES[i]);
+        check(&shape, 2, (TRIALS + 1) / 3);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quantised),
-                                       cmocka_unit_test(test_eight_bits_odd_groups),
-                                       cmocka_unit_test(test_float)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quantised), cmocka_unit_test(test_eight_bits_odd_groups),
+        cmocka_unit_test(test_float), cmocka_unit_test(test_architectures)};
     return cmocka_run_group_tests_name("kernels.batch", tests, NULL, NULL);
 }
