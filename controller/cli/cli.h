@@ -60,6 +60,7 @@ int cmd_resume(struct cli *c, int argc, char **argv);
 int cmd_scores(struct cli *c, int argc, char **argv);
 int cmd_config(struct cli *c, int argc, char **argv);
 int cmd_replay(struct cli *c, int argc, char **argv);
+int cmd_bench(struct cli *c, int argc, char **argv);
 int cmd_demo(struct cli *c, int argc, char **argv);
 
 /* Parses, prints help, loads the configuration. CLI_CONTINUE, or the code to exit with. *n_args

@@ -24,6 +24,7 @@ static const struct cli_command COMMANDS[] = {
     {"Steer", "pause", "freeze a route's law", cmd_pause},
     {"Steer", "resume", "let it go on", cmd_resume},
     {"Check", "config", "check a configuration file, print its reference", cmd_config},
+    {"Check", "bench", "measure a server under load, or the kernels", cmd_bench},
     {"Check", "replay", "recompute every decision from the stored rows", cmd_replay},
 };
 

@@ -1,0 +1,91 @@
+"""`milepost bench serve` against a real engine and against a server whose times are known."""
+
+import http.server
+import json
+import subprocess
+import threading
+import time
+
+from system import BIN, SLOW
+
+PAUSE_S = 0.03
+
+
+def bench(*arguments, code=0):
+    done = subprocess.run([BIN / "milepost", "bench", "serve", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=60 * SLOW, check=False)
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+def test_engine(make_system, tiny, folder):
+    system = make_system(tiny)
+    system.start("engine")
+    url = f"http://127.0.0.1:{system.port['engine']}"
+    load = ("--url", url, "-n", 6, "--clients", 3, "--turns", 2, "--shared-prefix", 12,
+            "--prompt", 5, "--output", 8, "--slo-e2e-ms", 60000, "--json")
+    plot = f"{folder}/plot.html"
+    first = json.loads(bench(*load, "--plot", plot).stdout)
+    assert first["requests"] == {"sent": 12, "ok": 12, "failed": 0}
+    assert first["tokens"]["completion"] == 12 * 8
+    assert first["goodput"]["requests"] == 12
+    assert [t["n"] for t in first["turns"]] == [6, 6]
+    assert first["ttft_ms"]["n"] == 12 and first["ttft_ms"]["p50"] <= first["e2e_ms"]["p50"]
+    page = open(plot, encoding="utf-8").read()
+    assert page.count("class='s'") == 12 and "<script" not in page and "http-equiv" not in page
+    again = json.loads(bench(*load).stdout)
+    assert again["answers_digest"] == first["answers_digest"]
+    other = json.loads(bench(*load, "--seed", 2, "--prefix-seed", 1).stdout)
+    assert other["answers_digest"] != first["answers_digest"]
+    assert other["tokens"]["cached"] > 0
+    refused = bench("--url", url, "-n", 2, "--prompt", 4000, code=1)
+    assert "2 of 2 requests failed" in refused.stderr and "tokens" in refused.stderr
+    assert "--lengths" in bench("--url", url, "--lengths", "x", code=2).stderr
+
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    """Streams max_tokens words, one every PAUSE_S; one request at a time has the word."""
+
+    protocol_version = "HTTP/1.1"
+    turn = threading.Lock()
+
+    def log_message(self, *_):
+        pass
+
+    def event(self, value):
+        raw = b"data: " + (value if isinstance(value, bytes) else json.dumps(value).encode())
+        raw += b"\n\n"
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
+        self.wfile.flush()
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        n = body["max_tokens"]
+        with self.turn:
+            for i in range(n):
+                time.sleep(PAUSE_S)
+                self.event({"choices": [{"delta": {"content": f" {i}"}}]})
+        self.event({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": n}})
+        self.event(b"[DONE]")
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def test_times_are_true():
+    """The known server is busy: in an open loop the time a request waits for it counts."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    alone = json.loads(bench("--url", url, "-n", 3, "--output", 5, "--json").stdout)
+    ms = PAUSE_S * 1e3
+    assert ms <= alone["ttft_ms"]["min"] and ms <= alone["itl_ms"]["p50"] < ms * 2 * SLOW
+    assert alone["itl_ms"]["n"] == 3 * 4 and alone["e2e_ms"]["min"] >= 5 * ms
+    assert alone["throughput"]["output_tok_s"] <= 1 / PAUSE_S
+    crowd = json.loads(bench("--url", url, "-n", 6, "--rate", 1000, "--clients", 2, "--output", 5,
+                             "--json", "--slo-e2e-ms", int(12 * ms)).stdout)
+    assert crowd["load"]["mode"] == "open"
+    assert crowd["e2e_ms"]["max"] >= 6 * 5 * ms - 10  # the last one's queue of five is in it
+    assert 1 <= crowd["goodput"]["requests"] <= 2
+    server.shutdown()
