@@ -41,6 +41,11 @@ uint64_t mono_since_us(struct mono a, struct mono b)
     return b.us > a.us ? b.us - a.us : 0;
 }
 
+uint64_t clock_cpu_us(void)
+{
+    return (uint64_t)read_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
 static struct mono fake_mono(void *ctx)
 {
     return ((struct fake_clock *)ctx)->now;

@@ -26,6 +26,9 @@ struct mono clock_mono(const struct clock *c);
 struct wall clock_wall(const struct clock *c);
 /* b - a, 0 when b is before a. */
 uint64_t mono_since_us(struct mono a, struct mono b);
+/* CPU time of the calling thread, 0 when it cannot be had: for budgets of work, so that a busy
+ * machine does not turn into timeouts. */
+uint64_t clock_cpu_us(void);
 
 /* A clock that only moves when told. ctx of the clock it gives is the fake itself. */
 struct fake_clock {

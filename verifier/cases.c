@@ -29,6 +29,7 @@ static const struct case_kind CASE_KINDS[] = {
     {"json_embedded", "json", "{\"mode\":\"embedded\",\"compare\":true}", REFERENCE_METADATA_JSON,
      WORDS},
     {"json_keys", "json", "{\"mode\":\"embedded\"}", REFERENCE_PARAMS_JSON, WORDS},
+    {"jsonschema", "json_schema", "{}", REFERENCE_PARAMETER, "schema", WORDS},
     {"gsm8k", "number", "{}", REFERENCE_METADATA_TEXT, WORDS},
     {"number", "number", "{}", REFERENCE_METADATA_TEXT, WORDS},
     {"exact", "exact", "{}", REFERENCE_METADATA_TEXT, WORDS},

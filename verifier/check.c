@@ -1,8 +1,9 @@
 /* Verdicts and the per-output services every check uses. Any thread. */
 #include "verifier/check.h"
 
+#include "common/clock.h"
+
 #include <math.h>
-#include <time.h>
 
 struct check_verdict check_pass_if(bool passed, const char *reason_of_failure)
 {
@@ -28,10 +29,7 @@ struct check_verdict check_unscored(const char *reason)
 
 uint64_t check_cpu_us(void)
 {
-    struct timespec t = {0};
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0)
-        return 0;
-    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+    return clock_cpu_us();
 }
 
 bool check_is_late(const struct check_item *item)

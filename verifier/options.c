@@ -124,12 +124,20 @@ static int read_json(const struct option *o, const struct json_at *at, struct ar
     return rc;
 }
 
+static int read_any(const struct option *o, const struct json_at *at, struct arena *a, void *to,
+                    struct err *e)
+{
+    (void)o, (void)a, (void)e;
+    *(const json_t **)to = json_is_null(at->v) ? NULL : at->v;
+    return ERR_OK;
+}
+
 typedef int read_fn(const struct option *o, const struct json_at *at, struct arena *a, void *to,
                     struct err *e);
 static read_fn *const READ[] = {
     [OPTION_BOOL] = read_bool, [OPTION_INT] = read_int,   [OPTION_REAL] = read_real,
     [OPTION_TEXT] = read_text, [OPTION_ENUM] = read_enum, [OPTION_TEXTS] = read_texts,
-    [OPTION_JSON] = read_json,
+    [OPTION_JSON] = read_json, [OPTION_ANY] = read_any,
 };
 
 int options_read(const struct option *option, size_t n, const struct json_at *params,

@@ -15,7 +15,8 @@ enum option_type {
     OPTION_TEXT,  /* struct str */
     OPTION_ENUM,  /* int, index of the choice */
     OPTION_TEXTS, /* struct cfg_text_list; one text counts as a list of one */
-    OPTION_JSON   /* const json_t *, an object */
+    OPTION_JSON,  /* const json_t *, an object */
+    OPTION_ANY    /* const json_t *, any value but null */
 };
 
 struct option {
