@@ -1,12 +1,14 @@
-/* golden_logits BACKEND MAX_KL MIN_TOP1 GOLDEN.bin [--sequences N] [--dump FILE] - a backend
- * against transformers in float32 on the same dequantised weights, over positions of real text.
+/* golden_logits BACKEND MAX_KL MIN_TOP1 GOLDEN.bin [--tiny ARCHITECTURE | --env NAME]
+ * [--sequences N] [--dump FILE] - a backend against transformers in float32 on the same dequantised
+ * weights. The model is a tiny random one, or the file an environment variable names.
  *
  * Mean KL(theirs || ours) over the golden top of the vocabulary and one mass for the rest, and how
  * often the most likely token is the same. Each text runs as one sequence, in chunks of 64 tokens.
- * Exit 0 inside both bounds, 1 outside, 77 without a model (MILEPOST_TEST_MODEL). */
+ * Exit 0 inside both bounds, 1 outside, 77 without a model. */
 #include "common/io.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
+#include "tests/harness/tiny_model.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -18,7 +20,7 @@
 enum { CHUNK = 64, MAX_TOKENS = 1024, MAX_GOLDEN = 16 << 20, SKIPPED = 77 };
 
 struct options {
-    const char *backend, *golden, *dump;
+    const char *backend, *golden, *dump, *tiny, *env;
     double max_kl, min_top1;
     uint32_t sequences;
 };
@@ -26,12 +28,13 @@ struct options {
 struct header { /* of the file, packed by make.py */
     char magic[4];
     uint32_t version, n_seq, top, n_vocab;
-    uint64_t model_bytes;
-} __attribute__((packed));
+};
 
-struct sequence { /* borrowed from the file's bytes */
-    uint32_t n;
-    const char *token, *id, *logprob; /* int32 [n], uint16 [n][top], float [n][top] */
+struct sequence {        /* borrowed from the file's bytes */
+    uint32_t n, first;   /* positions; the first that is compared */
+    const char *token;   /* int32 [n] */
+    const char *id;      /* uint16, or uint32 above 65536, [n - first][top] */
+    const char *logprob; /* float [n - first][top] */
 };
 
 struct totals {
@@ -67,17 +70,29 @@ static uint32_t largest(const float *x, uint32_t n)
     return best;
 }
 
+static size_t id_bytes(const struct check *c)
+{
+    return c->header.n_vocab <= 65536 ? 2 : 4;
+}
+
+/* Little-endian, as the hosts are. */
+static uint32_t read_id(const struct check *c, const char *ids, size_t i)
+{
+    uint32_t id = 0;
+    memcpy(&id, ids + i * id_bytes(c), id_bytes(c));
+    return id < c->header.n_vocab ? id : 0;
+}
+
 /* sum over the top of p (log p - log q), and the same for what is left of both. */
 static void add_position(struct check *c, const struct sequence *s, uint32_t at,
                          const float *logits)
 {
     uint32_t top = c->header.top;
     double total = log_sum_exp(logits, c->header.n_vocab), kl = 0, rest_p = 1, rest_q = 1;
-    uint16_t first = 0;
+    uint32_t first = 0;
     for (uint32_t i = 0; i < top; i++) {
-        uint16_t id;
+        uint32_t id = read_id(c, s->id, (size_t)at * top + i);
         float theirs;
-        memcpy(&id, s->id + ((size_t)at * top + i) * sizeof id, sizeof id);
         memcpy(&theirs, s->logprob + ((size_t)at * top + i) * sizeof theirs, sizeof theirs);
         double ours = (double)logits[id] - total, p = exp((double)theirs);
         kl += p * ((double)theirs - ours);
@@ -98,21 +113,22 @@ static int run_chunk(struct check *c, const struct sequence *s, uint32_t from, u
 {
     static const uint32_t seq[CHUNK] = {0};
     int32_t token[CHUNK];
-    uint32_t position[CHUNK], row[CHUNK], block[MAX_TOKENS / KV_BLOCK_TOKENS];
+    uint32_t position[CHUNK], row[CHUNK], block[MAX_TOKENS / KV_BLOCK_TOKENS], n_row = 0;
     const uint32_t *table = block;
     for (uint32_t i = 0; i < MAX_TOKENS / KV_BLOCK_TOKENS; i++)
         block[i] = i;
     memcpy(token, s->token + from * sizeof *token, n * sizeof *token);
     for (uint32_t i = 0; i < n; i++) {
         position[i] = from + i;
-        row[i] = i;
+        if (from + i >= s->first)
+            row[n_row++] = i;
     }
-    const struct model_batch b = {n, token, position, seq, &table, n, row};
+    const struct model_batch b = {n, token, position, seq, &table, n_row, row};
     int rc = model_forward(c->model, &b, c->logits, e);
-    for (uint32_t i = 0; i < n && rc == ERR_OK; i++)
-        add_position(c, s, from + i, c->logits + (size_t)i * c->header.n_vocab);
+    for (uint32_t i = 0; i < n_row && rc == ERR_OK; i++)
+        add_position(c, s, from + row[i] - s->first, c->logits + (size_t)i * c->header.n_vocab);
     if (rc == ERR_OK && c->dump &&
-        fwrite(c->logits, c->header.n_vocab * sizeof(float), n, c->dump) != n)
+        fwrite(c->logits, c->header.n_vocab * sizeof(float), n_row, c->dump) != n_row)
         rc = err_set(e, ERR_IO, "%s: cannot write", c->o.dump);
     return rc;
 }
@@ -131,13 +147,15 @@ static int run_sequence(struct check *c, struct str *rest, struct err *e)
     struct sequence s;
     const char *p;
     int rc;
-    TRY(take(rest, sizeof s.n, &p, e));
+    TRY(take(rest, sizeof s.n + sizeof s.first, &p, e));
     memcpy(&s.n, p, sizeof s.n);
-    if (s.n == 0 || s.n > MAX_TOKENS)
+    memcpy(&s.first, p + sizeof s.n, sizeof s.first);
+    if (s.n > MAX_TOKENS || s.first >= s.n)
         return err_set(e, ERR_CORRUPT, "golden file: sequence of %u tokens", s.n);
+    size_t kept = (size_t)(s.n - s.first) * c->header.top;
     TRY(take(rest, s.n * sizeof(int32_t), &s.token, e));
-    TRY(take(rest, (size_t)s.n * c->header.top * sizeof(uint16_t), &s.id, e));
-    TRY(take(rest, (size_t)s.n * c->header.top * sizeof(float), &s.logprob, e));
+    TRY(take(rest, kept * id_bytes(c), &s.id, e));
+    TRY(take(rest, kept * sizeof(float), &s.logprob, e));
     for (uint32_t at = 0; at < s.n; at += CHUNK)
         TRY(run_chunk(c, &s, at, s.n - at < CHUNK ? s.n - at : CHUNK, e));
 out:
@@ -150,8 +168,8 @@ static int run_all(struct check *c, struct str rest, struct err *e)
     int rc;
     TRY(take(&rest, sizeof c->header, &p, e));
     memcpy(&c->header, p, sizeof c->header);
-    if (memcmp(c->header.magic, "MPGL", 4) != 0 || c->header.version != 1)
-        return err_set(e, ERR_CORRUPT, "not a golden file of version 1");
+    if (memcmp(c->header.magic, "MPGL", 4) != 0 || c->header.version != 2)
+        return err_set(e, ERR_CORRUPT, "not a golden file of version 2");
     if (c->header.n_vocab != model_get_info(c->model)->n_vocab)
         return err_set(e, ERR_INVALID, "the golden file belongs to another model");
     c->logits = calloc((size_t)CHUNK * c->header.n_vocab, sizeof *c->logits);
@@ -162,6 +180,23 @@ static int run_all(struct check *c, struct str rest, struct err *e)
     for (uint32_t i = 0; i < n; i++)
         TRY(run_sequence(c, &rest, e));
 out:
+    return rc;
+}
+
+static int open_file(const struct options *o, const char *path, struct gguf **out, struct err *e)
+{
+    char made[] = "/tmp/milepost-golden-XXXXXX";
+    if (!o->tiny)
+        return gguf_open(out, path, e);
+    int fd = mkstemp(made), rc;
+    if (fd < 0)
+        return err_set(e, ERR_IO, "cannot make a temporary file");
+    close(fd);
+    const struct tiny_model tiny = tiny_model_of(o->tiny);
+    rc = tiny_model_write(&tiny, made, e);
+    if (rc == ERR_OK)
+        rc = gguf_open(out, made, e);
+    unlink(made);
     return rc;
 }
 
@@ -176,7 +211,7 @@ static int open_and_run(struct check *c, const char *path, struct err *e)
                                     .max_batch_rows = CHUNK};
     int rc;
     TRY(io_read_file(c->o.golden, &golden, e));
-    TRY(gguf_open(&file, path, e));
+    TRY(open_file(&c->o, path, &file, e));
     TRY(model_open(&c->model, file, &o, e));
     if (c->o.dump && !(c->dump = fopen(c->o.dump, "wb")))
         rc = err_set(e, ERR_IO, "%s: cannot write", c->o.dump);
@@ -194,13 +229,21 @@ out:
 
 static bool read_options(int argc, char **argv, struct options *o)
 {
-    static const struct option LONG[] = {
-        {"sequences", required_argument, NULL, 'n'}, {"dump", required_argument, NULL, 'd'}, {0}};
+    static const struct option LONG[] = {{"sequences", required_argument, NULL, 'n'},
+                                         {"dump", required_argument, NULL, 'd'},
+                                         {"tiny", required_argument, NULL, 't'},
+                                         {"env", required_argument, NULL, 'e'},
+                                         {0}};
+    o->env = "MILEPOST_TEST_MODEL";
     for (int c; (c = getopt_long(argc, argv, "", LONG, NULL)) != -1;) {
         if (c == 'n')
             o->sequences = (uint32_t)strtoul(optarg, NULL, 10);
         else if (c == 'd')
             o->dump = optarg;
+        else if (c == 't')
+            o->tiny = optarg;
+        else if (c == 'e')
+            o->env = optarg;
         else
             return false;
     }
@@ -217,15 +260,15 @@ int main(int argc, char **argv)
 {
     struct check c = {0};
     struct err e = {0};
-    const char *path = getenv("MILEPOST_TEST_MODEL");
     if (!read_options(argc, argv, &c.o)) {
         fputs("usage: golden_logits BACKEND MAX_KL MIN_TOP1_PERCENT GOLDEN.bin "
-              "[--sequences N] [--dump FILE]\n",
+              "[--tiny ARCHITECTURE | --env NAME] [--sequences N] [--dump FILE]\n",
               stderr);
         return 2;
     }
-    if (!path || !*path) {
-        puts("skipped: no model (set MILEPOST_TEST_MODEL)");
+    const char *path = getenv(c.o.env);
+    if (!c.o.tiny && (!path || !*path)) {
+        printf("skipped: no model (set %s)\n", c.o.env);
         return SKIPPED;
     }
     if (open_and_run(&c, path, &e) != ERR_OK) {

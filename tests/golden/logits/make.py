@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Golden logits: the same dequantised weights in transformers, float32.
 
-make.py golden MODEL.gguf            writes golden.bin beside this script
-make.py full MODEL.gguf DUMP         mean KL over the whole vocabulary of logits that
+make.py texts MODEL.gguf OUT         every position of text.txt (SmolLM2)
+make.py windows MODEL.gguf OUT       short texts, and the end of one longer than a window (Gemma 3)
+make.py random MODEL.gguf OUT        random tokens (tiny models)
+make.py full MODEL.gguf GOLDEN DUMP  mean KL over the whole vocabulary of logits that
                                      golden_logits --dump DUMP wrote
 
-Needs torch, transformers, gguf, tokenizers, numpy.
+Needs torch, transformers, gguf, tokenizers, numpy; windows also sentencepiece and protobuf.
 """
 
 import os
+import random
 import struct
 import sys
 from pathlib import Path
@@ -17,19 +20,15 @@ import gguf
 import numpy
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM
+
+from reference import metadata, reference
 
 HERE = Path(__file__).resolve().parent
-TOP = 96  # logprobs kept per position; the rest is one mass
-MAGIC, VERSION = b"MPGL", 1
+MAGIC, VERSION = b"MPGL", 2
 
 
-def metadata(reader, key):
-    return reader.fields[key].contents()
-
-
-def text_tokenizer(reader):
-    """The file's own vocabulary with the SmolLM split: digits one by one, then GPT-2."""
+def bpe_ids(reader, text):
+    """With the file's own vocabulary and the SmolLM split: digits one by one, then GPT-2."""
     tokens = metadata(reader, "tokenizer.ggml.tokens")
     merges = [tuple(m.split(" ")) for m in metadata(reader, "tokenizer.ggml.merges")]
     kinds = metadata(reader, "tokenizer.ggml.token_type")
@@ -42,75 +41,33 @@ def text_tokenizer(reader):
     )
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens([t for t, kind in zip(tokens, kinds) if kind == 3])
-    return made
+    return made.encode(text).ids
 
 
-def unpermute(weight, heads):
-    """GGUF keeps rotated pairs adjacent, transformers half a head apart."""
-    rows, columns = weight.shape
-    pairs = weight.reshape(heads, rows // heads // 2, 2, columns)
-    return numpy.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
+def texts():
+    return [t.strip() for t in (HERE / "text.txt").read_text(encoding="utf-8").split("\n---\n")]
 
 
-def reference(reader):
-    heads = metadata(reader, "llama.attention.head_count")
-    kv_heads = metadata(reader, "llama.attention.head_count_kv")
-    weights = {
-        t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(numpy.float32)
-        for t in reader.tensors
-    }
-    vocab, width = weights["token_embd.weight"].shape
-    config = LlamaConfig(
-        vocab_size=vocab,
-        hidden_size=width,
-        intermediate_size=metadata(reader, "llama.feed_forward_length"),
-        num_hidden_layers=metadata(reader, "llama.block_count"),
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        max_position_embeddings=metadata(reader, "llama.context_length"),
-        rms_norm_eps=metadata(reader, "llama.attention.layer_norm_rms_epsilon"),
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": metadata(reader, "llama.rope.freq_base"),
-        },
-        tie_word_embeddings="output.weight" not in weights,
-    )
-    names = {
-        "attn_q": "self_attn.q_proj",
-        "attn_k": "self_attn.k_proj",
-        "attn_v": "self_attn.v_proj",
-        "attn_output": "self_attn.o_proj",
-        "ffn_gate": "mlp.gate_proj",
-        "ffn_up": "mlp.up_proj",
-        "ffn_down": "mlp.down_proj",
-        "attn_norm": "input_layernorm",
-        "ffn_norm": "post_attention_layernorm",
-    }
-    ends = {
-        "token_embd.weight": "model.embed_tokens.weight",
-        "output_norm.weight": "model.norm.weight",
-        "output.weight": "lm_head.weight",
-    }
-    state = {}
-    for name, value in weights.items():
-        if name in ends:
-            state[ends[name]] = torch.from_numpy(value)
-            continue
-        _, layer, kind, _ = name.split(".")
-        if kind in ("attn_q", "attn_k"):
-            value = unpermute(value, heads if kind == "attn_q" else kv_heads)
-        state[f"model.layers.{layer}.{names[kind]}.weight"] = torch.from_numpy(value)
-    if config.tie_word_embeddings:
-        state["lm_head.weight"] = state["model.embed_tokens.weight"]
-    model = LlamaForCausalLM(config)
-    model.load_state_dict(state, strict=True)
-    return model.float().eval()
+def all_texts(reader):
+    """(ids, first position that is kept)"""
+    return 96, [(bpe_ids(reader, text), 0) for text in texts()]
 
 
-def sequences(reader):
-    made = text_tokenizer(reader)
-    for text in (HERE / "text.txt").read_text(encoding="utf-8").split("\n---\n"):
-        yield made.encode(text.strip()).ids
+def windows(reader):
+    """Four texts from their beginning, then all of them in one, 700 tokens, its last 120 kept."""
+    sys.path.insert(0, str(HERE.parent / "tokenizer"))
+    from sentencepieces import processor
+
+    made = processor(reader)
+    bos = [metadata(reader, "tokenizer.ggml.bos_token_id")]
+    short = [(bos + made.encode(text)[:63], 0) for text in texts()[::3]]
+    return 64, [*short, (bos + made.encode("\n".join(texts()))[:699], 580)]
+
+
+def random_ids(reader):
+    r = random.Random(5)
+    vocab = len(metadata(reader, "tokenizer.ggml.tokens"))
+    return 24, [([r.randrange(vocab) for _ in range(n)], 0) for n in (1, 40, 90)]
 
 
 def logprobs(model, ids):
@@ -119,37 +76,46 @@ def logprobs(model, ids):
     return torch.log_softmax(logits.double(), dim=-1)
 
 
-def golden(path):
+def golden(kind, path, to):
     reader = gguf.GGUFReader(path)
     model = reference(reader)
-    out = bytearray()
-    lists = list(sequences(reader))
+    top, sequences = kind(reader)
     vocab = model.config.vocab_size
-    assert vocab <= 65536
-    out += MAGIC + struct.pack("<IIIIQ", VERSION, len(lists), TOP, vocab, os.path.getsize(path))
-    for ids in lists:
-        out += struct.pack("<I", len(ids)) + numpy.array(ids, "<i4").tobytes()
-        best = torch.topk(logprobs(model, ids), TOP, dim=-1)
-        out += best.indices.numpy().astype("<u2").tobytes()
+    id_type = "<u2" if vocab <= 65536 else "<u4"
+    out = bytearray(MAGIC + struct.pack("<IIII", VERSION, len(sequences), top, vocab))
+    for ids, first in sequences:
+        out += struct.pack("<II", len(ids), first) + numpy.array(ids, "<i4").tobytes()
+        best = torch.topk(logprobs(model, ids)[first:], top, dim=-1)
+        out += best.indices.numpy().astype(id_type).tobytes()
         out += best.values.numpy().astype("<f4").tobytes()
-    (HERE / "golden.bin").write_bytes(out)
-    print(f"{sum(map(len, lists))} positions in {len(lists)} sequences, {len(out)} bytes")
+    Path(to).write_bytes(out)
+    kept = sum(len(ids) - first for ids, first in sequences)
+    print(f"{os.path.basename(path)}: {kept} positions in {len(sequences)} sequences, {len(out)} bytes")
 
 
-def full(path, dump):
-    reader = gguf.GGUFReader(path)
-    model = reference(reader)
+def read_sequences(path):
+    data = Path(path).read_bytes()
+    _, _, count, top, vocab = struct.unpack_from("<4sIIII", data)
+    at, width = 20, 2 if vocab <= 65536 else 4
+    for _ in range(count):
+        n, first = struct.unpack_from("<II", data, at)
+        yield list(numpy.frombuffer(data, "<i4", n, at + 8)), first
+        at += 8 + 4 * n + (n - first) * top * (width + 4)
+
+
+def full(path, golden_path, dump):
+    model = reference(gguf.GGUFReader(path))
     theirs = numpy.memmap(dump, "<f4", "r").reshape(-1, model.config.vocab_size)
     at, total, same, worst = 0, 0.0, 0, 0.0
-    for ids in sequences(reader):
-        ours = logprobs(model, ids)
-        part = numpy.array(theirs[at : at + len(ids)])
-        other = torch.log_softmax(torch.from_numpy(part).double(), dim=-1)
+    for ids, first in read_sequences(golden_path):
+        ours = logprobs(model, ids)[first:]
+        other = torch.from_numpy(numpy.array(theirs[at : at + len(ours)]))
+        other = torch.log_softmax(other.double(), dim=-1)
         kl = (ours.exp() * (ours - other)).sum(dim=-1)
         total += kl.sum().item()
         worst = max(worst, kl.max().item())
         same += (ours.argmax(dim=-1) == other.argmax(dim=-1)).sum().item()
-        at += len(ids)
+        at += len(ours)
     print(
         f"{at} positions, whole vocabulary: mean KL {total / at:.3e}, "
         f"worst {worst:.3e}, top-1 agreement {100 * same / at:.2f}%"
@@ -157,9 +123,10 @@ def full(path, dump):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "golden":
-        golden(sys.argv[2])
-    elif len(sys.argv) == 4 and sys.argv[1] == "full":
-        full(sys.argv[2], sys.argv[3])
+    kinds = {"texts": all_texts, "windows": windows, "random": random_ids}
+    if len(sys.argv) == 4 and sys.argv[1] in kinds:
+        golden(kinds[sys.argv[1]], *sys.argv[2:])
+    elif len(sys.argv) == 5 and sys.argv[1] == "full":
+        full(*sys.argv[2:])
     else:
         sys.exit(__doc__)
