@@ -1,4 +1,4 @@
-"""`milepost bench serve` against a real engine and against a server whose times are known."""
+"""`milepost bench`: serve against a real engine and a server whose times are known, kernel."""
 
 import http.server
 import json
@@ -89,3 +89,19 @@ def test_times_are_true():
     assert crowd["e2e_ms"]["max"] >= 6 * 5 * ms - 10  # the last one's queue of five is in it
     assert 1 <= crowd["goodput"]["requests"] <= 2
     server.shutdown()
+
+
+def test_kernels(tiny):
+    done = subprocess.run([BIN / "milepost", "bench", "kernel", "--model", tiny, "--quick", "--json"],
+                          capture_output=True, text=True, timeout=120 * SLOW, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["limits"]["read_gb_s"] > 0.5 and report["limits"]["fp32_gflop_s"] > 0.5
+    everything = {r["tokens"]: r for r in report["rows"] if r["what"].startswith("all matrices")}
+    assert sorted(everything) == [1, 4, 8, 16, 32, 64, 512]
+    assert everything[512]["us"] > everything[1]["us"] > 0
+    for row in report["rows"]:
+        assert row["us"] > 0 and row["of_peak"] < 1.5, row
+    bad = subprocess.run([BIN / "milepost", "bench", "kernel", "--model", "/nonexistent"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert bad.returncode != 0 and "/nonexistent" in bad.stderr

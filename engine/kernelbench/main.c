@@ -1,0 +1,363 @@
+/* milepost-kernels (`milepost bench kernel`): every kernel of a model against this machine's
+ * limits.
+ *
+ * Weights are read once a step, so GB/s counts the file's bytes of the matrices a step goes
+ * through, against a probe that reads as many bytes; GOP/s counts two operations a multiply-add of
+ * the model (not of the kernel, which may do more), against the processor's byte dot product, for
+ * attention against fp32. Exit 0; with --check 1 when the gates are missed. */
+#include "common/clock.h"
+#include "engine/kernelbench/ceilings.h"
+#include "engine/kernelbench/report.h"
+#include "engine/kernelbench/shapes.h"
+#include "engine/sample/sampler.h"
+#include "kernels/threads.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_RUNS = 5, MAX_RUNS = 2000, BUDGET_US = 250000, QUICK_US = 5000 };
+static const size_t LARGE_BYTES = (size_t)1 << 30, QUICK_BYTES = (size_t)1 << 26;
+static const double GEMV_GATE = 0.85, GEMM_GATE = 0.60;
+static const uint32_t TOKENS[] = {1, 4, 8, 16, 32, 64, 512};
+enum { N_TOKENS = sizeof TOKENS / sizeof TOKENS[0] };
+
+struct bench {
+    struct shapes_options options;
+    struct shapes *shapes;
+    struct report report;
+    int only_limits, as_json, has_gates, is_quick; /* bool, as getopt_long sets them */
+};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median and spread of a step's microseconds: at least MIN_RUNS, about BUDGET_US in all. */
+static int time_step(const struct bench *b, int (*step)(void *ctx, struct err *e), void *ctx,
+                     struct report_row *row, struct err *e)
+{
+    static const double quartile = 0.25;
+    double us[MAX_RUNS], sum = 0, budget_us = b->is_quick ? QUICK_US : BUDGET_US;
+    uint32_t n = 0;
+    int rc = step(ctx, e); /* warm-up */
+
+    while (rc == ERR_OK && n < MAX_RUNS && (n < MIN_RUNS || sum < budget_us)) {
+        struct mono from = clock_mono(&CLOCK_REAL);
+        rc = step(ctx, e);
+        us[n] = (double)mono_since_us(from, clock_mono(&CLOCK_REAL));
+        us[n] = us[n] > 0 ? us[n] : 0.5; /* below the clock's unit */
+        sum += us[n++];
+    }
+    if (rc != ERR_OK)
+        return rc;
+    qsort(us, n, sizeof us[0], by_value);
+    row->us = us[n / 2];
+    row->spread = (us[(uint32_t)(n * (1 - quartile))] - us[(uint32_t)(n * quartile)]) / row->us;
+    return ERR_OK;
+}
+
+static void keep(struct bench *b, const struct report_row *row)
+{
+    if (b->report.n < REPORT_MAX_ROWS)
+        b->report.row[b->report.n++] = *row;
+    if (!b->as_json)
+        report_print_row(row);
+}
+
+struct role_step {
+    struct shapes *shapes;
+    enum role role;
+    uint32_t n_tok;
+};
+
+static int run_role(void *ctx, struct err *e)
+{
+    struct role_step *s = ctx;
+    return shapes_run(s->shapes, s->role, s->n_tok, e);
+}
+
+/* Multiply-adds of a step: the head works for fewer rows than there are tokens. */
+static double role_ops(const struct shapes *s, enum role role, uint32_t n_tok)
+{
+    double head = (double)shapes_role(s, ROLE_HEAD).macs, rows = shapes_head_rows(n_tok);
+    double all = (double)shapes_role(s, role).macs;
+
+    if (role == ROLE_HEAD)
+        return 2 * head * rows;
+    if (role == ROLE_ALL)
+        return 2 * ((all - head) * n_tok + head * rows);
+    return 2 * all * n_tok;
+}
+
+static int measure_role(struct bench *b, enum role role, struct err *e)
+{
+    struct role_facts f = shapes_role(b->shapes, role);
+    const struct limits *l = &b->report.limits;
+    double read_gb_s = 0;
+    int rc = ceiling_read(l->n_threads, f.bytes, &read_gb_s, e);
+
+    for (uint32_t i = 0; rc == ERR_OK && i < N_TOKENS; i++) {
+        struct role_step step = {b->shapes, role, TOKENS[i]};
+        struct report_row row = {.n_tok = TOKENS[i]};
+        if (role == ROLE_HEAD && shapes_head_rows(TOKENS[i]) != TOKENS[i])
+            break;
+        if (role == ROLE_ALL)
+            snprintf(row.what, sizeof row.what, "%s (%.1f MB)", f.name, (double)f.bytes / 1e6);
+        else
+            snprintf(row.what, sizeof row.what, "%s %s, %u x %u, %u times", f.name, f.types, f.rows,
+                     f.cols, f.n);
+        rc = time_step(b, run_role, &step, &row, e);
+        if (rc != ERR_OK)
+            break;
+        row.gb_s = (double)f.bytes / row.us / 1e3;
+        row.of_read = row.gb_s / read_gb_s;
+        row.gop_s = role_ops(b->shapes, role, TOKENS[i]) / row.us / 1e3;
+        row.of_peak = l->int8_gop_s > 0 ? row.gop_s / l->int8_gop_s : 0;
+        keep(b, &row);
+    }
+    return rc;
+}
+
+struct attention_step {
+    struct shapes *shapes;
+    struct attention_case c;
+};
+
+static int run_attention(void *ctx, struct err *e)
+{
+    struct attention_step *s = ctx;
+    return shapes_attend(s->shapes, &s->c, e);
+}
+
+static int measure_attention(struct bench *b, struct err *e)
+{
+    static const struct {
+        const char *what;
+        struct attention_case c;
+    } CASES[] = {{"attention, 1 sequence, context 400", {1, 400, 1, 0}},
+                 {"attention, 16 sequences, context 400", {16, 400, 1, 0}},
+                 {"attention, 16 sequences, 400 shared", {16, 400, 1, 400}},
+                 {"attention, prompt of 64", {1, 0, 64, 0}},
+                 {"attention, prompt of 512", {1, 0, 512, 0}}};
+    const struct limits *l = &b->report.limits;
+    int rc = ERR_OK;
+
+    for (size_t i = 0; rc == ERR_OK && i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct attention_step step = {b->shapes, CASES[i].c};
+        struct report_row row = {.n_tok = CASES[i].c.n_seq * CASES[i].c.n_new};
+        size_t bytes;
+        uint64_t macs;
+        double read_gb_s;
+        shapes_attention_cost(b->shapes, &CASES[i].c, &bytes, &macs);
+        snprintf(row.what, sizeof row.what, "%s", CASES[i].what);
+        rc = time_step(b, run_attention, &step, &row, e);
+        if (rc == ERR_OK)
+            rc = ceiling_read(l->n_threads, bytes, &read_gb_s, e);
+        if (rc != ERR_OK)
+            break;
+        row.gb_s = (double)bytes / row.us / 1e3;
+        row.of_read = row.gb_s / read_gb_s;
+        row.gop_s = 2 * (double)macs / row.us / 1e3;
+        row.of_peak = row.gop_s / l->fp32_gflop_s;
+        keep(b, &row);
+    }
+    return rc;
+}
+
+struct sample_step {
+    struct sampler *sampler;
+    float *logits;
+    struct params params;
+    uint32_t n_top;
+    uint64_t position;
+};
+
+static int run_sampler(void *ctx, struct err *e)
+{
+    struct sample_step *s = ctx;
+    struct sample_result result;
+    const struct sample_spec spec = {
+        .params = &s->params, .seed = 1, .position = s->position++, .n_top = s->n_top};
+    return sampler_draw(s->sampler, s->logits, &spec, &result, e);
+}
+
+static const struct {
+    const char *what;
+    double temperature, top_p, top_k;
+    uint32_t n_top;
+} SAMPLING[] = {{"sampling, greedy", 0, 1, 0, 0},
+                {"sampling, greedy, 5 logprobs", 0, 1, 0, 5},
+                {"sampling, temperature 0.8", 0.8, 1, 0, 0},
+                {"sampling, temperature 0.8, top_k 40", 0.8, 1, 40, 0},
+                {"sampling, temperature 0.8, top_p 0.95", 0.8, 0.95, 0, 0}};
+
+static int measure_sampling(struct bench *b, struct err *e)
+{
+    uint32_t n = shapes_vocab(b->shapes);
+    struct sample_step step = {.logits = malloc(n * sizeof(float))};
+    int rc = sampler_open(&step.sampler, n, e);
+
+    if (rc == ERR_OK && step.logits == NULL)
+        rc = err_set(e, ERR_NOMEM, "logits");
+    for (uint32_t i = 0; rc == ERR_OK && i < n; i++) /* a long tail, as of a model */
+        step.logits[i] = 12 - 2.2f * logf(1 + (float)((i * UINT64_C(2654435761)) % n));
+    for (size_t i = 0; rc == ERR_OK && i < sizeof SAMPLING / sizeof SAMPLING[0]; i++) {
+        struct report_row row = {.n_tok = 1};
+        for (int id = 0; id < PARAM_COUNT; id++) {
+            step.params.v[id] = param_info((enum param_id)id)->fallback;
+            step.params.set |= 1u << id;
+        }
+        step.params.v[PARAM_TEMPERATURE] = SAMPLING[i].temperature;
+        step.params.v[PARAM_TOP_P] = SAMPLING[i].top_p;
+        step.params.v[PARAM_TOP_K] = SAMPLING[i].top_k;
+        step.n_top = SAMPLING[i].n_top;
+        snprintf(row.what, sizeof row.what, "%s, %u tokens", SAMPLING[i].what, n);
+        rc = time_step(b, run_sampler, &step, &row, e);
+        row.gb_s = n * sizeof(float) / row.us / 1e3;
+        if (rc == ERR_OK)
+            keep(b, &row);
+    }
+    sampler_close(step.sampler);
+    free(step.logits);
+    return rc;
+}
+
+static int measure_limits(struct bench *b, size_t model_bytes, struct err *e)
+{
+    struct limits *l = &b->report.limits;
+    int rc;
+
+    TRY(ceiling_read(l->n_threads, b->is_quick ? QUICK_BYTES : LARGE_BYTES, &l->read_gb_s, e));
+    l->model_read_gb_s = l->read_gb_s;
+    if (model_bytes > 0)
+        TRY(ceiling_read(l->n_threads, model_bytes, &l->model_read_gb_s, e));
+    TRY(ceiling_int8(l->n_threads, &l->int8_gop_s, &l->int8_name, e));
+    TRY(ceiling_fp32(l->n_threads, &l->fp32_gflop_s, &l->fp32_name, e));
+out:
+    return rc;
+}
+
+static int measure(struct bench *b, struct err *e)
+{
+    size_t bytes = 0;
+    int rc;
+
+    b->report.limits.n_threads =
+        b->options.n_threads > 0 ? b->options.n_threads : team_usable_cores();
+    if (b->options.path != NULL) {
+        TRY(shapes_open(&b->shapes, &b->options, e));
+        b->report.limits.n_threads = shapes_threads(b->shapes);
+        bytes = shapes_role(b->shapes, ROLE_ALL).bytes;
+    }
+    TRY(measure_limits(b, bytes, e));
+    if (!b->as_json)
+        report_limits(&b->report.limits);
+    if (b->only_limits)
+        goto out;
+    if (!b->as_json)
+        report_print_head();
+    for (enum role r = ROLE_QKV; r < ROLE_COUNT; r++)
+        TRY(measure_role(b, r, e));
+    TRY(measure_attention(b, e));
+    TRY(measure_sampling(b, e));
+out:
+    shapes_close(b->shapes);
+    return rc;
+}
+
+/* The gates are on the whole model: its matrices for one token, and for a prompt of 512. */
+static int judge(const struct bench *b)
+{
+    double gemv = 0, gemm = 0;
+
+    for (size_t i = 0; i < b->report.n; i++) {
+        const struct report_row *row = &b->report.row[i];
+        if (strncmp(row->what, "all matrices", 12) != 0)
+            continue;
+        gemv = row->n_tok == 1 ? row->of_read : gemv;
+        gemm = row->of_peak > gemm ? row->of_peak : gemm;
+    }
+    fprintf(stderr,
+            "GEMV: %.0f%% of read bandwidth (gate %.0f%%); GEMM: %.0f%% of the int8 peak "
+            "(gate %.0f%%)\n",
+            gemv * 100, GEMV_GATE * 100, gemm * 100, GEMM_GATE * 100);
+    return gemv >= GEMV_GATE && gemm >= GEMM_GATE ? 0 : 1;
+}
+
+static void print_help(FILE *to)
+{
+    fputs("Usage: milepost bench kernel --model FILE.gguf [options]\n\n"
+          "Times each kernel of the model and prints its share of what this machine can do.\n\n"
+          "  -m, --model FILE     whose matrices are used\n"
+          "  -t, --threads N      0: usable cores (default)\n"
+          "  -b, --backend NAME   cpu (default) or ref\n"
+          "  -s, --set NAME       instruction set of the backend; default: the best\n"
+          "      --limits         only the machine's limits; needs no model\n"
+          "      --quick          short and coarse\n"
+          "      --json           print JSON\n"
+          "      --check          exit 1 when GEMV is below 85% of the read bandwidth or GEMM\n"
+          "                       below 60% of the int8 peak\n",
+          to);
+}
+
+/* -1 = go on, else the exit code. */
+static int read_options(struct bench *b, int argc, char **argv)
+{
+    const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                     {"threads", required_argument, NULL, 't'},
+                                     {"backend", required_argument, NULL, 'b'},
+                                     {"set", required_argument, NULL, 's'},
+                                     {"limits", no_argument, &b->only_limits, 1},
+                                     {"json", no_argument, &b->as_json, 1},
+                                     {"check", no_argument, &b->has_gates, 1},
+                                     {"quick", no_argument, &b->is_quick, 1},
+                                     {"help", no_argument, NULL, 'h'},
+                                     {NULL, 0, NULL, 0}};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "m:t:b:s:h", options, NULL)) != -1) {
+        if (c == 'm')
+            b->options.path = optarg;
+        else if (c == 't')
+            b->options.n_threads = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (c == 'b')
+            b->options.backend = optarg;
+        else if (c == 's')
+            b->options.instruction_set = optarg;
+        else if (c != 0) {
+            print_help(c == 'h' ? stdout : stderr);
+            return c == 'h' ? 0 : 2;
+        }
+    }
+    if (optind == argc && (b->options.path != NULL || b->only_limits) &&
+        b->options.n_threads <= CEILING_MAX_THREADS)
+        return -1;
+    print_help(stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench b;
+    struct err e = {0};
+    int code = read_options(&b, argc, argv);
+
+    if (code >= 0)
+        return code;
+    if (measure(&b, &e) != ERR_OK) {
+        fprintf(stderr, "milepost bench kernel: %s\n", e.msg);
+        return e.code == ERR_INVALID ? 2 : 1;
+    }
+    if (b.as_json) {
+        json_t *o = report_json(&b.report);
+        json_dumpf(o, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(o);
+    }
+    return b.has_gates && !b.only_limits ? judge(&b) : 0;
+}
