@@ -87,8 +87,9 @@ int http_multi_start(struct http_multi *m, const struct http_call *call, http_do
     return ERR_OK;
 }
 
-static void finish_done(struct http_multi *m)
+static bool finish_done(struct http_multi *m)
 {
+    bool some = false;
     int left;
     for (CURLMsg *msg; (msg = curl_multi_info_read(m->curl, &left)) != NULL;) {
         struct job *j = NULL;
@@ -96,7 +97,9 @@ static void finish_done(struct http_multi *m)
         if (msg->msg == CURLMSG_DONE &&
             curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&j) == CURLE_OK && j)
             finish(m, j, code, false);
+        some = true;
     }
+    return some;
 }
 
 void http_multi_poll(struct http_multi *m, const struct pollfd *fds, uint32_t n, int timeout_ms)
@@ -110,7 +113,8 @@ void http_multi_poll(struct http_multi *m, const struct pollfd *fds, uint32_t n,
         extra[i] = (struct curl_waitfd){.fd = fds[i].fd, .events = events};
     }
     curl_multi_perform(m->curl, &running); /* begins what was added */
-    finish_done(m);
+    if (finish_done(m)) /* whoever waited for it may have more to start */
+        timeout_ms = 0;
     curl_multi_poll(m->curl, extra, n, timeout_ms, NULL);
     curl_multi_perform(m->curl, &running);
     finish_done(m);

@@ -35,7 +35,7 @@ routes:
 class Wire:
     """Both ends of one verifier, and the process."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, config=CONFIG, **values):
         self.folder = Path(folder)
         self.context = zmq.Context()
         self.engine = self.context.socket(zmq.PUSH)
@@ -44,7 +44,7 @@ class Wire:
         self.engine.bind(self.addresses["outputs"])
         self.controller.bind(self.addresses["scores"])
         self.port = free_ports(1)[0]
-        config = CONFIG.format(port=self.port, **self.addresses)
+        config = config.format(port=self.port, **self.addresses, **values)
         (self.folder / "v.yaml").write_text(config)
         self.process = None
         self.start()
