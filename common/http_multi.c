@@ -113,7 +113,7 @@ void http_multi_poll(struct http_multi *m, const struct pollfd *fds, uint32_t n,
         extra[i] = (struct curl_waitfd){.fd = fds[i].fd, .events = events};
     }
     curl_multi_perform(m->curl, &running); /* begins what was added */
-    if (finish_done(m)) /* whoever waited for it may have more to start */
+    if (finish_done(m))                    /* whoever waited for it may have more to start */
         timeout_ms = 0;
     curl_multi_poll(m->curl, extra, n, timeout_ms, NULL);
     curl_multi_perform(m->curl, &running);
