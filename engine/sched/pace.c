@@ -35,6 +35,8 @@ uint32_t pace_prompt_tokens(const struct pace *p, uint32_t n_decode, uint32_t mo
     if (n_decode == 0 || p->target_us == 0)
         return most;
     double left = (double)p->target_us - p->decode_us;
+    if (left < p->decode_us / 2) /* decodes alone are slow: prompts still get a third of the step */
+        left = p->decode_us / 2;
     double n = p->us_per_token > 0 ? left / p->us_per_token : 0;
     if (n < PACE_LEAST_TOKENS)
         n = PACE_LEAST_TOKENS;

@@ -16,7 +16,8 @@ struct pace {
 /* A step of n_decode decodes and n_prompt prompt tokens took step_us. */
 void pace_observe(struct pace *p, uint32_t n_decode, uint32_t n_prompt, uint64_t step_us);
 /* Prompt tokens for a step with n_decode decodes: `most` when nobody is decoding or there is no
- * target, at least PACE_LEAST_TOKENS, so that prompts always get on. */
+ * target, at least PACE_LEAST_TOKENS and half the time of the decodes, so that prompts always get
+ * on. */
 uint32_t pace_prompt_tokens(const struct pace *p, uint32_t n_decode, uint32_t most);
 
 enum { PACE_LEAST_TOKENS = 16 };
