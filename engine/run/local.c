@@ -189,9 +189,7 @@ static void local_close(struct generator *g)
 /* Longest prompt plus answer: what is configured, what the model knows, what the pool holds. */
 static uint64_t context_limit(const struct gen_config *c)
 {
-    uint32_t set_aside = c->is_static ? c->max_running : 0; /* blocks of slots that have ended */
-    uint64_t limit = c->n_kv_blocks > set_aside ? c->n_kv_blocks - set_aside : 0;
-    limit *= KV_BLOCK_TOKENS;
+    uint64_t limit = (uint64_t)c->n_kv_blocks * KV_BLOCK_TOKENS;
     uint32_t trained = model_get_info(c->model)->n_ctx_train;
     if (c->max_context < limit)
         limit = c->max_context;

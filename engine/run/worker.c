@@ -66,6 +66,25 @@ static bool is_idle(const struct worker *w)
     return sched_n_running(w->sched) + sched_n_waiting(w->sched) == 0;
 }
 
+/* In a static batch nobody leaves before the last one. */
+static void finish_sequence(struct worker *w, struct sequence *q, enum gen_finish finish)
+{
+    if (!w->config.is_static) {
+        end_sequence(w, q, finish, NULL);
+        return;
+    }
+    q->finish = finish;
+    sched_finish(w->sched, q);
+}
+
+static void end_static_batch(struct worker *w)
+{
+    while (w->config.is_static && sched_batch_is_over(w->sched)) {
+        struct sequence *q = sched_running_at(w->sched, 0);
+        end_sequence(w, q, q->finish, NULL);
+    }
+}
+
 /* Waits for a sequence only when there is nothing to compute; stopping closes the queue. */
 static void take_submitted(struct worker *w)
 {
@@ -125,18 +144,20 @@ static void emit_token(struct worker *w, struct sequence *q, const struct sample
 static void accept_token(struct worker *w, struct sequence *q, const struct sample_result *r)
 {
     struct mono now = clock_mono(w->config.clock);
+    if (q->is_over)
+        return;
     if (seq_n_output(q) == 0)
         q->first_token = now;
     q->last_token = now;
     atomic_fetch_add_explicit(&w->stats.generated_tokens, 1, memory_order_relaxed);
     if (!q->request.ignore_end && is_end_token(w, r->token)) {
-        end_sequence(w, q, GEN_STOP, NULL);
+        finish_sequence(w, q, GEN_STOP);
         return;
     }
     seq_append(q, r->token);
     emit_token(w, q, r);
     if (seq_n_output(q) >= (uint32_t)q->request.params.v[PARAM_MAX_NEW_TOKENS])
-        end_sequence(w, q, GEN_LENGTH, NULL);
+        finish_sequence(w, q, GEN_LENGTH);
 }
 
 static void sample_row(struct worker *w, struct sequence *q, const float *logits)
@@ -203,8 +224,8 @@ static void run_step(struct worker *w)
     atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan.n_prompt, memory_order_relaxed);
     size_t n_vocab = model_get_info(w->config.model)->n_vocab;
     for (uint32_t i = 0; i < plan.batch.n_row; i++)
-        if (plan.row_seq[i])
-            sample_row(w, plan.row_seq[i], w->logits + i * n_vocab);
+        sample_row(w, plan.row_seq[i], w->logits + i * n_vocab);
+    end_static_batch(w);
     uint64_t step_us = mono_since_us(start, clock_mono(w->config.clock));
     sched_took(w->sched, step_us);
     worker_metrics_step(&w->metrics, step_us, plan.batch.n_tok);

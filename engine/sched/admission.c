@@ -193,7 +193,7 @@ void sched_admit(struct scheduler *s, uint32_t room, struct mono now)
     if (s->config.is_static && s->n_running)
         return;
     if (s->config.is_static)
-        s->n_ghosts = 0, room = UINT32_MAX;
+        room = UINT32_MAX;
     struct sequence *q;
     while (s->waiting && has_use_for_more(s, room) && (q = next_candidate(s, now))) {
         q->tried = s->n_plans;

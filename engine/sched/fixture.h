@@ -19,6 +19,7 @@ struct fixture {
     struct sequence *seq[FIXTURE_SEQUENCES];
     uint32_t n_seq;
     uint64_t prompt_tokens; /* computed so far */
+    bool is_static;
 };
 
 static inline struct sched_config fixture_config(void)
@@ -34,7 +35,7 @@ static inline struct sched_config fixture_config(void)
 
 static inline void fixture_open(struct fixture *f, const struct sched_config *c)
 {
-    *f = (struct fixture){.now = {1000}};
+    *f = (struct fixture){.now = {1000}, .is_static = c->is_static};
     assert_int_equal(sched_open(&f->sched, c, NULL), ERR_OK);
 }
 
@@ -65,6 +66,16 @@ static inline struct sequence *fixture_add(struct fixture *f, struct gen_request
     return q;
 }
 
+static inline void fixture_end(struct fixture *f, struct sequence *q)
+{
+    if (f->is_static)
+        sched_finish(f->sched, q);
+    else
+        sched_remove(f->sched, q);
+    while (f->is_static && sched_batch_is_over(f->sched))
+        sched_remove(f->sched, sched_running_at(f->sched, 0));
+}
+
 /* One step that takes step_us; sequences with all their tokens end. Returns its tokens. */
 static inline uint32_t fixture_step(struct fixture *f, uint64_t step_us)
 {
@@ -74,13 +85,13 @@ static inline uint32_t fixture_step(struct fixture *f, uint64_t step_us)
     f->prompt_tokens += f->plan.n_prompt;
     for (uint32_t i = 0; i < f->plan.batch.n_row; i++) {
         struct sequence *q = f->plan.row_seq[i];
-        if (!q)
+        if (q->is_over)
             continue;
         seq_append(q, 1);
         if (!q->first_token.us)
             q->first_token = f->now;
         if (q->n_tokens == q->n_capacity)
-            sched_remove(f->sched, q);
+            fixture_end(f, q);
     }
     sched_took(f->sched, step_us);
     return f->plan.batch.n_tok;

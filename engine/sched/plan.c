@@ -71,7 +71,7 @@ static void plan_decodes(struct scheduler *s)
 /* What of the step's prompt budget is left. */
 static uint32_t prompt_room(const struct scheduler *s)
 {
-    uint32_t prompt = 0, all = s->n_ghosts, n_decode = 0;
+    uint32_t prompt = 0, all = 0, n_decode = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
         bool decodes = seq_is_decoding(s->running[i]);
         all += s->planned[i];
@@ -151,16 +151,6 @@ static void put_row(struct scheduler *s, uint32_t *n_row, struct sequence *q, ui
     (*n_row)++;
 }
 
-/* What classical static batching computes for slots that have ended. */
-static void put_ghosts(struct scheduler *s, uint32_t *n_tok, uint32_t *n_row)
-{
-    for (uint32_t i = 0; i<s->n_ghosts && * n_tok> 0; i++) {
-        s->tables[s->n_running + i] = &s->ghost_block[i];
-        put_token(s, n_tok, 0, 0, s->n_running + i);
-        put_row(s, n_row, NULL, *n_tok - 1);
-    }
-}
-
 static void fill_plan(struct scheduler *s)
 {
     uint32_t n_tok = 0, n_row = 0, n_decode = 0;
@@ -173,8 +163,6 @@ static void fill_plan(struct scheduler *s)
         if (s->planned[i] && q->n_computed + s->planned[i] == q->n_tokens)
             put_row(s, &n_row, q, n_tok - 1);
     }
-    uint32_t n_prompt = n_tok - n_decode;
-    put_ghosts(s, &n_tok, &n_row);
     s->plan = (struct sched_plan){.batch = {.n_tok = n_tok,
                                             .token = s->token,
                                             .position = s->position,
@@ -184,7 +172,7 @@ static void fill_plan(struct scheduler *s)
                                             .row_token = s->row_token},
                                   .row_seq = s->row_seq,
                                   .n_decode = n_decode,
-                                  .n_prompt = n_prompt};
+                                  .n_prompt = n_tok - n_decode};
 }
 
 void sched_plan(struct scheduler *s, struct mono now, struct sched_plan *out)
@@ -237,7 +225,9 @@ void sched_computed(struct scheduler *s)
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct sequence *q = s->running[i];
         q->n_computed += s->planned[i];
-        if (s->planned[i])
+        if (q->is_over) /* its slot computes the last token again and again */
+            q->n_computed = q->n_tokens - 1;
+        else if (s->planned[i])
             charge(s, q);
         s->planned[i] = 0;
         if (s->cache)

@@ -17,19 +17,8 @@ static bool alloc_arrays(struct scheduler *s)
     s->row_token = calloc(n_seq, sizeof *s->row_token);
     s->tables = calloc(n_seq, sizeof *s->tables);
     s->row_seq = calloc(n_seq, sizeof *s->row_seq);
-    if (s->config.is_static && !(s->ghost_block = calloc(n_seq, sizeof *s->ghost_block)))
-        return false;
     return s->running && s->planned && s->token && s->position && s->seq && s->row_token &&
            s->tables && s->row_seq;
-}
-
-static int take_ghost_blocks(struct scheduler *s, struct err *e)
-{
-    for (uint32_t i = 0; s->ghost_block && i < s->cap_running; i++)
-        if (!kv_pool_take(s->pool, &s->ghost_block[i]))
-            return err_set(e, ERR_INVALID, "static batching needs more than %u KV blocks",
-                           s->cap_running);
-    return ERR_OK;
 }
 
 int sched_open(struct scheduler **out, const struct sched_config *c, struct err *e)
@@ -53,8 +42,6 @@ int sched_open(struct scheduler **out, const struct sched_config *c, struct err 
         rc = kv_pool_open(&s->pool, c->n_kv_blocks, e);
     if (rc == ERR_OK && c->prefix_cache)
         rc = prefix_cache_open(&s->cache, s->pool, c->salt, e);
-    if (rc == ERR_OK)
-        rc = take_ghost_blocks(s, e);
     if (rc != ERR_OK)
         sched_close(s);
     else
@@ -76,7 +63,6 @@ void sched_close(struct scheduler *s)
     free(s->row_token);
     free(s->tables);
     free(s->row_seq);
-    free(s->ghost_block);
     free(s);
 }
 
@@ -148,11 +134,25 @@ void sched_remove(struct scheduler *s, struct sequence *q)
         while (s->running[i] != q)
             i++;
         drop_running(s, i);
-        s->n_ghosts += s->config.is_static && s->n_running + s->n_ghosts < s->cap_running;
     }
     sched_release_blocks(s, q);
     share_leave(&s->share, q->user);
     q->state = SEQ_ENDED;
+}
+
+void sched_finish(struct scheduler *s, struct sequence *q)
+{
+    assert(s->config.is_static && q->state == SEQ_RUNNING);
+    q->is_over = true;
+    q->n_computed = q->n_tokens - 1;
+}
+
+bool sched_batch_is_over(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_running; i++)
+        if (!s->running[i]->is_over)
+            return false;
+    return s->n_running > 0;
 }
 
 void sched_preempt(struct scheduler *s, uint32_t i)
@@ -211,9 +211,7 @@ const struct kv_pool *sched_pool(const struct scheduler *s)
 
 uint32_t sched_blocks_in_use(const struct scheduler *s)
 {
-    uint32_t ghosts = s->ghost_block ? s->cap_running : 0;
-    return kv_pool_total(s->pool) - kv_pool_free_count(s->pool) - kv_pool_cached_only(s->pool) -
-           ghosts;
+    return kv_pool_total(s->pool) - kv_pool_free_count(s->pool) - kv_pool_cached_only(s->pool);
 }
 
 uint32_t sched_blocks_cached(const struct scheduler *s)

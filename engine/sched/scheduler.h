@@ -25,9 +25,8 @@ struct sched_config {
 /* One step. Arrays belong to the scheduler and hold until the next sched_plan. */
 struct sched_plan {
     struct model_batch batch;
-    struct sequence *const
-        *row_seq;                /* [batch.n_row] whose next token row i gives; NULL: nobody's */
-    uint32_t n_decode, n_prompt; /* tokens that are decodes, and the others */
+    struct sequence *const *row_seq; /* [batch.n_row] whose next token row i gives */
+    uint32_t n_decode, n_prompt;     /* tokens that are decodes, and the others */
 };
 
 struct sched_counters {
@@ -45,6 +44,10 @@ void sched_close(struct scheduler *s); /* sequences stay the caller's */
 void sched_add(struct scheduler *s, struct sequence *q);
 /* Takes it out whatever its state and frees its blocks; state becomes SEQ_ENDED. */
 void sched_remove(struct scheduler *s, struct sequence *q);
+/* Static batching: q has all its tokens, and its slot is computed on until the whole batch is over;
+ * then remove all of it. What a row of an over sequence gives is nobody's. */
+void sched_finish(struct scheduler *s, struct sequence *q);
+bool sched_batch_is_over(const struct scheduler *s);
 /* Plans a step; batch.n_tok is 0 when there is nothing to do. now orders by age. */
 void sched_plan(struct scheduler *s, struct mono now, struct sched_plan *out);
 /* After the forward pass: KV of the planned tokens is written; full blocks enter the cache. */

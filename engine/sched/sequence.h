@@ -32,6 +32,8 @@ struct sequence {
 
     _Atomic bool cancelled; /* set by the I/O thread, read between steps */
     bool started;
+    bool is_over; /* static batching: waits for the rest of its batch, with `finish` */
+    enum gen_finish finish;
     struct mono submitted, start, first_token, last_token;
 };
 

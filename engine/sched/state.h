@@ -21,9 +21,6 @@ struct scheduler {
     uint32_t *planned;         /* [cap_running] tokens of this step */
     uint64_t n_plans;
     struct sched_counters counters;
-    /* static batching: slots whose sequence has ended go on being computed, each in its own block
-     */
-    uint32_t n_ghosts, *ghost_block; /* [cap_running], NULL when continuous */
     /* the plan's arrays */
     int32_t *token;
     uint32_t *position, *seq, *row_token;
