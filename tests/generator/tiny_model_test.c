@@ -88,7 +88,7 @@ static void wait_for_end(struct generator *g, const struct job *j)
 /* How a workload is run: alone, each job has all blocks, no cache and one big prefill. */
 struct setting {
     uint32_t n_kv_blocks, max_running, max_batch_tokens, prefill_chunk;
-    bool prefix_cache, has_cancels;
+    bool prefix_cache, has_cancels, is_static;
 };
 
 static struct generator *open_generator(struct model *m, const struct setting *s)
@@ -101,7 +101,8 @@ static struct generator *open_generator(struct model *m, const struct setting *s
                            .max_queue = MAX_JOBS,
                            .prefill_chunk = s->prefill_chunk,
                            .max_context = 512,
-                           .prefix_cache = s->prefix_cache};
+                           .prefix_cache = s->prefix_cache,
+                           .is_static = s->is_static};
     struct generator *g = NULL;
     struct err e = {0};
     assert_ok(ops->open(&g, &c, &e), &e);
@@ -148,10 +149,11 @@ static struct totals check_model(struct model *m, uint32_t n_jobs, uint32_t max_
                                  unsigned n_seeds)
 {
     static struct job alone[MAX_JOBS], batched[MAX_JOBS];
-    const struct setting single = {128, 1, 256, 256, false, false};
-    const struct setting batches[] = {{128, 8, 256, 256, false, false},
-                                      {128, 8, 40, 17, true, false},
-                                      {14, 8, 64, 48, true, true}};
+    const struct setting single = {128, 1, 256, 256, false, false, false};
+    const struct setting batches[] = {{128, 8, 256, 256, false, false, false},
+                                      {128, 8, 40, 17, true, false, false},
+                                      {128, 8, 256, 256, true, true, true},
+                                      {14, 8, 64, 48, true, true, false}};
     struct totals sum = {0};
     for (uint64_t seed = 1; seed <= n_seeds; seed++) {
         struct rng r;
