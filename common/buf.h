@@ -24,6 +24,12 @@ void buf_put_char(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The text as the inside of a JSON string: escapes, no quotes. Invalid UTF-8 becomes U+FFFD. */
 void buf_put_json(struct buf *b, struct str s);
+void buf_put_u64(struct buf *b, uint64_t v);
+void buf_put_i64(struct buf *b, int64_t v);
+/* Finite; reads back as the same double, and as a real: "3.0". */
+void buf_put_real(struct buf *b, double x);
+/* The same for a float, in at most 13 decimals: of what is below 1e-6, some of the digits go. */
+void buf_put_float(struct buf *b, float x);
 struct str buf_str(const struct buf *b); /* borrowed until the next put */
 void buf_reset(struct buf *b);           /* keeps the memory, clears `failed` */
 void buf_free(struct buf *b);

@@ -1,7 +1,12 @@
-/* Growth up to the maximum, sticky failure, JSON escapes. */
+/* Growth up to the maximum, sticky failure, JSON escapes, numbers. */
 #include "common/test.h"
 
 #include "common/buf.h"
+#include "common/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void test_limit_is_sticky(void **state)
 {
@@ -56,12 +61,59 @@ static void test_json_escapes(void **state)
     }
 }
 
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        double in;
+        const char *want;
+    } rows[] = {{0, "0.0"},
+                {-0.0, "-0.0"},
+                {3, "3.0"},
+                {-0.5, "-0.5"},
+                {0.1, "0.1"},
+                {1.0 / 3, "0.3333333333333333"},
+                {1e300, "1e+300"},
+                {123456.25, "123456.25"},
+                {5e-7, "5e-07"},
+                {0.000001, "0.000001"},
+                {2251799813685249.5, "2251799813685249.5"}};
+    struct rng r;
+    struct buf b;
+    buf_init(&b, 1 * KiB);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        buf_reset(&b);
+        buf_put_real(&b, rows[i].in);
+        assert_str(buf_str(&b), rows[i].want);
+    }
+    rng_seed(&r, 1);
+    for (int i = 0; i < 20000; i++) {
+        uint64_t bits = rng_u64(&r);
+        double x;
+        memcpy(&x, &bits, sizeof x);
+        if (i % 2)
+            x = (double)(int64_t)rng_below(&r, 2000000) / 1000 - 1000;
+        buf_reset(&b);
+        if (isfinite(x)) {
+            buf_put_real(&b, x);
+            buf_put_char(&b, '\0');
+            assert_true(strtod(b.p, NULL) == x && strpbrk(b.p, ".e"));
+        }
+    }
+    buf_reset(&b);
+    buf_put_i64(&b, INT64_MIN);
+    buf_put_u64(&b, UINT64_MAX);
+    assert_str(buf_str(&b), "-922337203685477580818446744073709551615");
+    buf_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limit_is_sticky),
         cmocka_unit_test(test_printf),
         cmocka_unit_test(test_json_escapes),
+        cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

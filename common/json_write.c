@@ -30,15 +30,10 @@ static void put_string(struct writer *w, struct str s)
 }
 
 /* A real keeps a point or an exponent, so that it stays a real when read again. */
-static void put_real(struct writer *w, double d)
+static void put_canonical_real(struct writer *w, double d)
 {
     char text[REAL_MAX];
-    int precision = w->is_canonical ? 17 : 15;
-    for (; precision <= 17; precision++) {
-        snprintf(text, sizeof text, "%.*g", precision, d);
-        if (strtod(text, NULL) == d)
-            break;
-    }
+    snprintf(text, sizeof text, "%.17g", d);
     buf_put_c(w->out, text);
     if (!strpbrk(text, ".e"))
         buf_put_c(w->out, ".0");
@@ -111,9 +106,11 @@ static void put_scalar(struct writer *w, const json_t *v)
     if (json_is_string(v))
         put_string(w, (struct str){json_string_value(v), json_string_length(v)});
     else if (json_is_integer(v))
-        buf_printf(w->out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        buf_put_i64(w->out, json_integer_value(v));
+    else if (json_is_real(v) && w->is_canonical)
+        put_canonical_real(w, json_real_value(v));
     else if (json_is_real(v))
-        put_real(w, json_real_value(v));
+        buf_put_real(w->out, json_real_value(v));
     else
         buf_put_c(w->out, json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
 }

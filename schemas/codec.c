@@ -4,6 +4,8 @@
  * size of the whole from codec_open. No state; any thread. */
 #include "schemas/codec.h"
 
+#include "common/json_members.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,12 +26,16 @@ static bool is_other_version(struct str got, const char *schema)
     return str_starts(got, stem);
 }
 
-int codec_open(struct str text, const char *schema, size_t max_bytes, json_t **out, struct err *e)
+static int check_size(struct str text, const char *schema, size_t max_bytes, struct err *e)
 {
-    *out = NULL;
-    if (text.n > max_bytes)
-        return err_set(e, ERR_INVALID, "%s: message of %zu bytes; at most %zu are allowed", schema,
-                       text.n, max_bytes);
+    if (text.n <= max_bytes)
+        return ERR_OK;
+    return err_set(e, ERR_INVALID, "%s: message of %zu bytes; at most %zu are allowed", schema,
+                   text.n, max_bytes);
+}
+
+static int parse(struct str text, const char *schema, json_t **out, struct err *e)
+{
     json_t *doc = NULL;
     int rc = json_parse(text, 0, &doc, e);
     if (rc != ERR_OK)
@@ -48,6 +54,72 @@ int codec_open(struct str text, const char *schema, size_t max_bytes, json_t **o
     }
     *out = doc;
     return ERR_OK;
+}
+
+int codec_open(struct str text, const char *schema, size_t max_bytes, json_t **out, struct err *e)
+{
+    *out = NULL;
+    int rc = check_size(text, schema, max_bytes, e);
+    return rc == ERR_OK ? parse(text, schema, out, e) : rc;
+}
+
+static struct codec_apart *find_apart(struct codec_apart *apart, size_t n, struct str key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq_c(key, apart[i].key))
+            return &apart[i];
+    return NULL;
+}
+
+/* Of a key that comes twice the last value counts, as in the tree. */
+static int cut_apart(struct str text, struct codec_apart *apart, size_t n, struct buf *rest,
+                     struct err *e)
+{
+    struct json_members m;
+    struct json_member one;
+    int rc = json_members_open(&m, text, e);
+    buf_put_char(rest, '{');
+    while (rc == ERR_OK && (rc = json_members_next(&m, &one, e)) == ERR_OK) {
+        struct codec_apart *a = find_apart(apart, n, one.key);
+        if (a) {
+            a->text = one.value;
+            continue;
+        }
+        if (rest->n > 1)
+            buf_put_char(rest, ',');
+        size_t from = (size_t)(one.key.p - text.p) - 1;
+        buf_put_str(rest, str_slice(text, from, (size_t)(one.value.p - text.p) + one.value.n));
+    }
+    buf_put_char(rest, '}');
+    return rc == ERR_NOT_FOUND ? buf_check(rest, "message", e) : rc;
+}
+
+int codec_open_apart(struct str text, const char *schema, size_t max_bytes,
+                     struct codec_apart *apart, size_t n, json_t **out, struct err *e)
+{
+    struct buf rest;
+    *out = NULL;
+    for (size_t i = 0; i < n; i++)
+        apart[i].text = (struct str){0};
+    int rc = check_size(text, schema, max_bytes, e);
+    if (rc != ERR_OK)
+        return rc;
+    buf_init(&rest, max_bytes + 2);
+    rc = cut_apart(text, apart, n, &rest, e);
+    if (rc != ERR_OK)
+        err_wrap(e, "%s", schema);
+    else
+        rc = parse(buf_str(&rest), schema, out, e);
+    buf_free(&rest);
+    return rc;
+}
+
+void codec_append_text(struct buf *object, const char *key, struct str text)
+{
+    object->n--; /* the closing brace */
+    buf_printf(object, ",\"%s\":", key);
+    buf_put_str(object, text);
+    buf_put_char(object, '}');
 }
 
 json_t *codec_new(const char *schema)

@@ -34,6 +34,17 @@ enum { CODEC_MAX_NAME = 256 }; /* longest id, route, arm, author, model */
  * message; ERR_UNSUPPORTED: another version of it. Release with json_decref. */
 MUST_USE int codec_open(struct str text, const char *schema, size_t max_bytes, json_t **out,
                         struct err *e);
+/* A member that stays text: of a message opened without it. */
+struct codec_apart {
+    const char *key;
+    struct str text; /* its value as it stands, borrowed from the message; empty = absent */
+};
+/* As codec_open, but n members of the message are not read into the tree: whoever reads their
+ * text checks it. */
+MUST_USE int codec_open_apart(struct str text, const char *schema, size_t max_bytes,
+                              struct codec_apart *apart, size_t n, json_t **out, struct err *e);
+/* Takes the tree back to text: {...} becomes {...,"key":TEXT}, for texts that are JSON already. */
+void codec_append_text(struct buf *object, const char *key, struct str text);
 /* New object with "schema" first. NULL when memory is out. */
 json_t *codec_new(const char *schema);
 

@@ -216,7 +216,7 @@ static void test_score_round_trip(void **state)
     assert_true(back.check[0].outcome == SCORE_PASS && back.check[0].is_gate);
     assert_true(back.check[1].outcome == SCORE_UNSCORED && back.check[1].weight == 2);
     assert_str(back.check[1].reason, "no_reference");
-    assert_str(back.output_json, "{\"schema\":\"milepost.output.v1\",\"later\":[1,2.5]}");
+    assert_str(back.output_json, "{\"schema\":\"milepost.output.v1\",\"later\":[1, 2.50]}");
     s.is_scored = false;
     s.reason = STR("all_unscored");
     buf_reset(&f->text);

@@ -5,6 +5,7 @@
 #include "schemas/output.h"
 
 #include "schemas/codec.h"
+#include "schemas/token_lists.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -74,32 +75,6 @@ static int put_messages(json_t *obj, const struct output *o, struct err *e)
     return is_good ? rc : no_memory(e);
 }
 
-/* A float in as many digits as it has: 9, not a double's 17. */
-static json_t *short_float(float f)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%.9g", (double)f);
-    return json_num(strtod(text, NULL));
-}
-
-static int put_tokens(json_t *obj, const struct output *o, struct err *e)
-{
-    if (!o->token_ids)
-        return ERR_OK;
-    json_t *ids = json_array(), *logprobs = json_array();
-    bool is_good = ids && logprobs;
-    for (uint32_t i = 0; i < o->n_tokens && is_good; i++) {
-        is_good = json_array_append_new(ids, json_integer(o->token_ids[i])) == 0;
-        if (o->logprobs)
-            is_good = json_array_append_new(logprobs, short_float(o->logprobs[i])) == 0 && is_good;
-    }
-    int rc = codec_put(obj, "token_ids", ids, e);
-    if (rc == ERR_OK && o->logprobs)
-        rc = codec_put(obj, "logprobs", json_incref(logprobs), e);
-    json_decref(logprobs);
-    return is_good ? rc : no_memory(e);
-}
-
 int output_encode(const struct output *o, struct buf *out, struct err *e)
 {
     json_t *obj = codec_new(OUTPUT_SCHEMA);
@@ -111,15 +86,16 @@ int output_encode(const struct output *o, struct buf *out, struct err *e)
     if (rc == ERR_OK)
         rc = put_messages(obj, o, e);
     if (rc == ERR_OK)
-        rc = put_tokens(obj, o, e);
-    if (rc == ERR_OK)
         rc = codec_put(obj, "effective", params_encode(&o->effective), e);
     if (rc == ERR_OK)
         rc = codec_put_object_text(obj, "metadata", o->metadata, e);
     if (rc == ERR_OK)
         rc = json_write(obj, out, e);
     json_decref(obj);
-    return rc;
+    if (rc != ERR_OK)
+        return rc;
+    token_lists_append(out, o);
+    return buf_check(out, "output", e);
 }
 
 /* Decoding. */
@@ -154,59 +130,6 @@ static int get_messages(const struct json_at *root, struct arena *a, struct outp
     return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
 }
 
-static int get_logprobs(const struct json_at *root, struct arena *a, struct output *out,
-                        struct err *e)
-{
-    struct json_at at = json_field(root, "logprobs");
-    if (!at.v || json_is_null(at.v))
-        return ERR_OK;
-    size_t n = 0;
-    int rc = json_get_array(&at, OUTPUT_MAX_TOKENS, &n, e);
-    if (rc == ERR_OK && n != out->n_tokens)
-        rc = err_set(e, ERR_INVALID, "$.logprobs: has %zu items, $.token_ids has %u", n,
-                     out->n_tokens);
-    if (rc != ERR_OK)
-        return rc;
-    float *values = arena_array(a, n + 1, sizeof *values);
-    if (!values)
-        return no_memory(e);
-    for (size_t i = 0; i < n && rc == ERR_OK; i++) {
-        struct json_at item = json_item(&at, i);
-        double v = NAN; /* null stands for a value JSON cannot carry */
-        if (!json_is_null(item.v))
-            rc = json_get_f64(&item, -1e30, 1e-3, &v, e);
-        values[i] = (float)v;
-    }
-    out->logprobs = values;
-    return rc;
-}
-
-static int get_tokens(const struct json_at *root, struct arena *a, struct output *out,
-                      struct err *e)
-{
-    struct json_at at = json_field(root, "token_ids");
-    size_t n = 0;
-    if (!at.v || json_is_null(at.v))
-        return get_logprobs(root, a, out, e);
-    int rc = json_get_array(&at, OUTPUT_MAX_TOKENS, &n, e);
-    if (rc != ERR_OK)
-        return rc;
-    int32_t *ids = arena_array(a, n + 1, sizeof *ids);
-    if (!ids)
-        return no_memory(e);
-    for (size_t i = 0; i < n && rc == ERR_OK; i++) {
-        struct json_at item = json_item(&at, i);
-        int64_t v = 0;
-        rc = json_get_i64(&item, 0, INT32_MAX, &v, e);
-        ids[i] = (int32_t)v;
-    }
-    out->token_ids = ids;
-    out->n_tokens = (uint32_t)n;
-    if (rc != ERR_OK)
-        return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
-    return get_logprobs(root, a, out, e);
-}
-
 static int decode_body(const struct json_at *root, struct arena *a, struct output *out,
                        struct err *e)
 {
@@ -215,8 +138,6 @@ static int decode_body(const struct json_at *root, struct arena *a, struct outpu
         rc = codec_read(root, FIELDS, N_FIELD, a, out, e);
     if (rc == ERR_OK)
         rc = get_messages(root, a, out, e);
-    if (rc == ERR_OK)
-        rc = get_tokens(root, a, out, e);
     if (rc != ERR_OK)
         return rc;
     struct json_at effective = json_field(root, "effective");
@@ -230,13 +151,14 @@ int output_decode(struct str json, struct arena *a, struct output *out, struct e
 {
     *out = (struct output){0};
     json_t *doc = NULL;
-    int rc = codec_open(json, OUTPUT_SCHEMA, OUTPUT_MAX_BYTES, &doc, e);
+    struct codec_apart lists[] = {{.key = "token_ids"}, {.key = "logprobs"}};
+    int rc = codec_open_apart(json, OUTPUT_SCHEMA, OUTPUT_MAX_BYTES, lists, 2, &doc, e);
     if (rc != ERR_OK)
         return rc;
     struct json_at root = json_root(doc);
     rc = decode_body(&root, a, out, e);
     json_decref(doc);
-    return rc;
+    return rc == ERR_OK ? token_lists_read(lists[0].text, lists[1].text, a, out, e) : rc;
 }
 
 int output_decode_key(struct str json, struct arena *a, struct output *out, struct err *e)

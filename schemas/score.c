@@ -85,18 +85,20 @@ static int put_checks(json_t *obj, const struct score *s, struct err *e)
     return rc != ERR_OK ? rc : put_rc;
 }
 
+static bool is_object_text(struct str text)
+{
+    return text.n >= 2 && text.p[0] == '{' && text.p[text.n - 1] == '}';
+}
+
 /* {...} becomes {...,"output":TEXT}. */
 static int write_with_output(const json_t *obj, struct str output, struct buf *out, struct err *e)
 {
-    if (output.n < 2 || output.p[0] != '{' || output.p[output.n - 1] != '}')
+    if (!is_object_text(output))
         return err_set(e, ERR_INVALID, "score: the scored output must be a JSON object");
     int rc = json_write(obj, out, e);
     if (rc != ERR_OK)
         return rc;
-    out->n--; /* the closing brace */
-    buf_put_c(out, ",\"output\":");
-    buf_put_str(out, output);
-    buf_put_char(out, '}');
+    codec_append_text(out, "output", output);
     return buf_check(out, "score", e);
 }
 
@@ -151,6 +153,16 @@ static int get_checks(const struct json_at *root, struct arena *a, struct score 
     return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
 }
 
+/* The output stays text; its own codec reads it. */
+static int get_output(struct str text, struct arena *a, struct score *out, struct err *e)
+{
+    if (!is_object_text(text) || text.n > OUTPUT_MAX_BYTES)
+        return err_set(e, ERR_INVALID, "$.output: must be an object of at most %d bytes",
+                       OUTPUT_MAX_BYTES);
+    out->output_json = arena_str(a, text);
+    return out->output_json.p ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory for a score");
+}
+
 static int decode_body(const struct json_at *root, struct arena *a, struct score *out,
                        struct err *e)
 {
@@ -162,10 +174,6 @@ static int decode_body(const struct json_at *root, struct arena *a, struct score
         rc = get_checks(root, a, out, e);
     if (rc == ERR_OK && out->is_scored == isnan(out->reward))
         rc = err_set(e, ERR_INVALID, "$.reward: must be there when scored, and only then");
-    if (rc == ERR_OK)
-        rc = codec_get_object_text(root, "output", OUTPUT_MAX_BYTES, a, &out->output_json, e);
-    if (rc == ERR_OK && out->output_json.n == 0)
-        rc = err_set(e, ERR_INVALID, "$.output: missing");
     return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
 }
 
@@ -173,11 +181,12 @@ int score_decode(struct str json, struct arena *a, struct score *out, struct err
 {
     *out = (struct score){0};
     json_t *doc = NULL;
-    int rc = codec_open(json, SCORE_SCHEMA, SCORE_MAX_BYTES, &doc, e);
+    struct codec_apart output = {.key = "output"};
+    int rc = codec_open_apart(json, SCORE_SCHEMA, SCORE_MAX_BYTES, &output, 1, &doc, e);
     if (rc != ERR_OK)
         return rc;
     struct json_at root = json_root(doc);
     rc = decode_body(&root, a, out, e);
     json_decref(doc);
-    return rc;
+    return rc == ERR_OK ? get_output(output.text, a, out, e) : rc;
 }

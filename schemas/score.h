@@ -36,7 +36,7 @@ struct score {
     struct check_result check[SCORE_MAX_CHECKS];
     uint32_t n_check;
     uint64_t duration_us;
-    struct str output_json; /* the output as received, valid JSON object */
+    struct str output_json; /* the output as received; output_decode says whether it is one */
 };
 
 MUST_USE int score_encode(const struct score *s, struct buf *out, struct err *e);

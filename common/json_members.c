@@ -1,0 +1,117 @@
+/* One pass over the bytes: structure only. Brackets are counted without their kind, for a value
+ * that mixes them up is found by its reader; the depth needs no stack that way. */
+#include "common/json_members.h"
+
+#include <string.h>
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static void skip_space(struct json_members *m)
+{
+    while (m->at < m->text.n && is_space(m->text.p[m->at]))
+        m->at++;
+}
+
+static int broken(const struct json_members *m, const char *want, struct err *e)
+{
+    return err_set(e, ERR_INVALID, "not valid JSON: byte %zu: %s expected", m->at, want);
+}
+
+static bool take(struct json_members *m, char c)
+{
+    skip_space(m);
+    if (m->at == m->text.n || m->text.p[m->at] != c)
+        return false;
+    m->at++;
+    return true;
+}
+
+/* From behind the opening quote to behind the closing one. */
+static bool skip_string(struct json_members *m)
+{
+    const char *p = m->text.p;
+    for (size_t i = m->at; i < m->text.n; i++) {
+        if (p[i] == '"') {
+            m->at = i + 1;
+            return true;
+        }
+        i += p[i] == '\\';
+    }
+    m->at = m->text.n;
+    return false;
+}
+
+static bool ends_scalar(char c)
+{
+    return c == ',' || c == '}' || c == ']' || is_space(c);
+}
+
+static bool skip_brackets(struct json_members *m)
+{
+    size_t depth = 0;
+    while (m->at < m->text.n) {
+        char c = m->text.p[m->at++];
+        if (c == '"' && !skip_string(m))
+            return false;
+        depth += c == '[' || c == '{';
+        if ((c == ']' || c == '}') && --depth == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool skip_value(struct json_members *m)
+{
+    skip_space(m);
+    if (m->at == m->text.n)
+        return false;
+    char c = m->text.p[m->at];
+    if (c == '[' || c == '{')
+        return skip_brackets(m);
+    if (c == '"') {
+        m->at++;
+        return skip_string(m);
+    }
+    size_t start = m->at;
+    while (m->at < m->text.n && !ends_scalar(m->text.p[m->at]))
+        m->at++;
+    return m->at > start;
+}
+
+int json_members_open(struct json_members *m, struct str object, struct err *e)
+{
+    *m = (struct json_members){.text = object, .is_first = true};
+    return take(m, '{') ? ERR_OK : broken(m, "'{'", e);
+}
+
+static int end_object(struct json_members *m, struct err *e)
+{
+    skip_space(m);
+    return m->at == m->text.n ? ERR_NOT_FOUND : broken(m, "the end", e);
+}
+
+int json_members_next(struct json_members *m, struct json_member *out, struct err *e)
+{
+    if (m->is_first && take(m, '}'))
+        return end_object(m, e);
+    if (!m->is_first && !take(m, ','))
+        return take(m, '}') ? end_object(m, e) : broken(m, "',' or '}'", e);
+    m->is_first = false;
+    if (!take(m, '"'))
+        return broken(m, "'\"'", e);
+    size_t key = m->at;
+    if (!skip_string(m))
+        return broken(m, "'\"'", e);
+    out->key = str_slice(m->text, key, m->at - 1);
+    if (!take(m, ':'))
+        return broken(m, "':'", e);
+    skip_space(m);
+    size_t value = m->at;
+    if (!skip_value(m))
+        return broken(m, "a value", e);
+    out->value = str_slice(m->text, value, m->at);
+    return ERR_OK;
+}

@@ -1,0 +1,57 @@
+/* Members come out as they stand; what is no object is refused; every cut of a text is survived. */
+#include "common/test.h"
+
+#include "common/json_members.h"
+
+static int count(struct str text)
+{
+    struct json_members m;
+    struct json_member one;
+    int n = 0, rc = json_members_open(&m, text, NULL);
+    while (rc == ERR_OK && (rc = json_members_next(&m, &one, NULL)) == ERR_OK)
+        n++;
+    return rc == ERR_NOT_FOUND ? n : -rc;
+}
+
+static void test_members_as_they_stand(void **state)
+{
+    (void)state;
+    static const char *const WANT[][2] = {
+        {"a", "1"},          {"b\\\"", "\"x\\\\\""}, {"c", "[ {\"]\": \"}\\\"\"}, [] ]"},
+        {"d", "{\"e\":{}}"}, {"f", "-1.5e3"},        {"a", "null"},
+    };
+    struct json_members m;
+    struct json_member one;
+    struct str text = STR(" { \"a\" : 1,\"b\\\"\":\"x\\\\\" , \"c\":[ {\"]\": \"}\\\"\"}, [] ],"
+                          "\n\"d\":{\"e\":{}},\"f\":-1.5e3 ,\"a\":null} \t");
+    assert_int_equal(json_members_open(&m, text, NULL), ERR_OK);
+    for (size_t i = 0; i < sizeof WANT / sizeof *WANT; i++) {
+        assert_int_equal(json_members_next(&m, &one, NULL), ERR_OK);
+        assert_true(str_eq_c(one.key, WANT[i][0]));
+        assert_true(str_eq_c(one.value, WANT[i][1]));
+    }
+    assert_int_equal(json_members_next(&m, &one, NULL), ERR_NOT_FOUND);
+    for (size_t n = 0; n < text.n - 2; n++)
+        assert_true(count(str_slice(text, 0, n)) < 0);
+}
+
+static void test_what_is_no_object(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {
+        "",           "[]",        "{",          "{\"a\"}",    "{\"a\":}",    "{\"a\":1,}",
+        "{,}",        "{\"a\"1}",  "{a:1}",      "{\"a\":1}x", "{\"a\":1 2}", "{\"a\":[}",
+        "{\"a\":\"}", "{\"a\":1]", "{\"\\\":1}",
+    };
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
+        assert_true(count(str_from(BAD[i])) == -ERR_INVALID);
+    assert_int_equal(count(STR("{}")), 0);
+    assert_int_equal(count(STR(" { } ")), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_members_as_they_stand),
+                                       cmocka_unit_test(test_what_is_no_object)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
