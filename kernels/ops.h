@@ -41,6 +41,10 @@ struct kern_options {
     const char *instruction_set; /* NULL: the best of this machine; others for tests */
 };
 
+/* How keys and values are kept. f16: half precision or better. int8: bytes with a scale for each
+ * position and head. */
+enum kern_kv_type { KERN_KV_F16, KERN_KV_INT8 };
+
 /* Attention of one model. Query head h reads KV head h / (n_head / n_head_kv). Dimensions 2i and
  * 2i+1 of a head, 2i < n_rot, turn by position * inv_freq[rope][i] (RoPE, arXiv 2104.09864); a
  * model that pairs i with i + n_rot / 2 reorders the rows of q and k when it loads them. */
@@ -50,6 +54,7 @@ struct kern_attn_shape {
     float scale;                            /* of q k */
     uint32_t n_blocks;                      /* of KERN_BLOCK_TOKENS positions */
     uint32_t max_position;                  /* positions are below this */
+    enum kern_kv_type kv_type;
 };
 
 /* What differs from layer to layer, in the order it is applied to qkv. */
@@ -124,7 +129,7 @@ struct kern_ops {
                     const struct kern_norm *norm, const struct kern_matrix *w, enum kern_gate g,
                     struct kern_buffer *h);
     /* qkv: [n_tok, (n_head + 2 n_head_kv) d_head], overwritten. Turns q and k, stores k and v in
-     * the KV cache (float16 at least), y = causal softmax(scale q k) v. */
+     * the KV cache, y = causal softmax(scale q k) v. */
     void (*attention)(struct kern_device *d, const struct kern_attn_layer *layer,
                       struct kern_buffer *qkv, struct kern_buffer *y);
     /* logits[r] = w norm(x[row[r]]), r < n_row, to the caller's memory [n_row, rows of w]. Last op

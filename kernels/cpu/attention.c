@@ -1,16 +1,19 @@
-/* Rotation, KV store and attention. Up to TILE_SEQ_TOKENS neighbouring tokens of a sequence share a
- * pass over its blocks; (tile, KV head) items go to whichever thread is free, since their cost
- * varies with the position. Where every token has a sequence of its own, nobody reads what another
- * writes, and one pass does all three. */
+/* Rotation, KV store and attention. (Span, KV head) items go to whichever thread is free, since
+ * their cost varies; a token whose sections were computed apart has them joined in order at the
+ * end, so that its result does not depend on how the step was cut. */
 #include "kernels/cpu/device.h"
 
 #include <math.h>
+#include <string.h>
+
+enum { FEW_TOKENS = 4 }; /* below, waking the others costs more than the work */
+
+#define LOG2_E 1.44269504f
 
 struct attend_job {
     struct kern_device *d;
     const struct kern_attn_layer *layer;
     float *qkv, *y;
-    bool stores; /* items rotate and store too */
 };
 
 static uint32_t qkv_width(const struct kern_attn_shape *s)
@@ -18,10 +21,18 @@ static uint32_t qkv_width(const struct kern_attn_shape *s)
     return (s->n_head + 2 * s->n_head_kv) * s->d_head;
 }
 
+static void each_of(struct kern_device *d, uint32_t n, team_fn fn, void *arg)
+{
+    if (n < FEW_TOKENS)
+        fn(arg, 0, 1, 0);
+    else
+        team_each(d->team, team_shares(d->team, n), fn, arg);
+}
+
 /* Cosines, then sines, of a token. */
 static float *turn_of(const struct kern_device *d, uint32_t rope, uint32_t t)
 {
-    return d->turn + ((size_t)rope * d->max_tok + t) * 2 * d->kv->shape.n_rot;
+    return d->attention.turn + ((size_t)rope * d->max_tok + t) * 2 * d->kv->shape.n_rot;
 }
 
 static void turn_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -42,74 +53,75 @@ static void turn_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thr
     }
 }
 
-static void cut_tiles(struct kern_device *d)
-{
-    const uint32_t *seq = d->step->seq;
-    d->n_tiles = 0;
-    for (uint32_t t = 0; t < d->step->n_tok; t++) {
-        struct seq_tile *last = d->n_tiles ? &d->tile[d->n_tiles - 1] : NULL;
-        if (last && seq[t] == seq[last->first] && last->n < TILE_SEQ_TOKENS)
-            last->n++;
-        else
-            d->tile[d->n_tiles++] = (struct seq_tile){t, 1};
-    }
-}
-
 void cpu_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
 {
     d->step = step;
     d->kv = kv;
-    cut_tiles(d);
-    if (step->n_tok < 4)
-        turn_part(d, 0, 1, 0);
-    else
-        team_each(d->team, team_shares(d->team, step->n_tok), turn_part, d);
+    cpu_plan_attention(d);
+    each_of(d, step->n_tok, turn_part, d);
 }
 
-/* Of block 0. */
-static uint16_t *kv_base(const struct kern_device *d, uint32_t layer, uint32_t head)
+static uint8_t *kv_base(const struct kern_device *d, uint32_t layer, uint32_t head) /* of block 0 */
 {
-    const struct kern_attn_shape *s = &d->kv->shape;
-    size_t in_layer = (size_t)head * 2 * BLOCK_TOKENS * s->d_head;
-    return d->kv->data + layer * d->kv->layer_halves + in_layer;
+    return d->kv->data + layer * d->kv->layer_bytes + head * d->kv->head_bytes;
 }
 
-static void add_bias(const struct kern_vector *bias, float *row, size_t at, uint32_t n)
+static size_t query_index(const struct kern_device *d, uint32_t t, uint32_t head)
 {
-    for (size_t i = at; i < at + n; i++)
-        row[i] += bias->data[i];
+    return (size_t)t * d->kv->shape.n_head + head;
 }
 
-static void make_head(const struct attend_job *j, const struct kern_vector *norm, const float *turn,
-                      float *head)
+static float *query_of(const struct attend_job *j, uint32_t t, uint32_t head)
 {
     const struct kern_attn_shape *s = &j->d->kv->shape;
-    if (norm)
-        j->d->isa->norm(head, norm->data, j->layer->eps, s->d_head, head);
-    j->d->isa->rotate(head, turn, s->n_rot);
+    return j->qkv + (size_t)t * qkv_width(s) + head * s->d_head;
 }
 
-/* Makes the queries, the key and the value of one KV head, stores key and value. */
-static void store_head(const struct attend_job *j, uint32_t t, uint32_t head)
+static void add_bias(const struct attend_job *j, uint32_t t)
+{
+    float *row = query_of(j, t, 0);
+    for (uint32_t i = 0; j->layer->bias && i < qkv_width(&j->d->kv->shape); i++)
+        row[i] += j->layer->bias->data[i];
+}
+
+static void make_head(const struct attend_job *j, const struct kern_vector *norm, uint32_t t,
+                      float *head)
 {
     const struct kern_device *d = j->d;
     const struct kern_attn_shape *s = &d->kv->shape;
-    uint32_t group = s->n_head / s->n_head_kv, position = d->step->position[t];
-    uint32_t in_k = (s->n_head + head) * s->d_head, in_v = in_k + s->n_head_kv * s->d_head;
-    float *row = j->qkv + (size_t)t * qkv_width(s), *q = row + head * group * s->d_head;
-    const float *turn = turn_of(d, j->layer->rope, t);
-    if (j->layer->bias) {
-        add_bias(j->layer->bias, row, (size_t)head * group * s->d_head, group * s->d_head);
-        add_bias(j->layer->bias, row, in_k, s->d_head);
-        add_bias(j->layer->bias, row, in_v, s->d_head);
-    }
-    for (uint32_t i = 0; i < group; i++)
-        make_head(j, j->layer->q_norm, turn, q + i * s->d_head);
-    make_head(j, j->layer->k_norm, turn, row + in_k);
+    if (norm)
+        d->isa->norm(head, norm->data, j->layer->eps, s->d_head, head);
+    d->isa->rotate(head, turn_of(d, j->layer->rope, t), s->n_rot);
+}
+
+static void make_query(const struct attend_job *j, uint32_t t, uint32_t head)
+{
+    const struct kern_device *d = j->d;
+    const struct kern_attn_shape *s = &d->kv->shape;
+    float *q = query_of(j, t, head), *scale = d->attention.quant_scale;
+    size_t at = query_index(d, t, head);
+    make_head(j, j->layer->q_norm, t, q);
+    if (s->kv_type == KERN_KV_INT8)
+        d->isa->quantise_query(q, s->d_head, d->attention.quant + at * 2 * s->d_head,
+                               &scale[2 * at], &scale[2 * at + 1]);
+}
+
+static void store_token(const struct attend_job *j, uint32_t t)
+{
+    const struct kern_device *d = j->d;
+    const struct kern_attn_shape *s = &d->kv->shape;
+    uint32_t position = d->step->position[t];
     uint32_t block = d->step->block_table[d->step->seq[t]][position / BLOCK_TOKENS];
-    d->isa->store_kv(row + in_k, row + in_v,
-                     kv_base(d, j->layer->index, head) + block * d->kv->block_halves,
-                     position % BLOCK_TOKENS, s->d_head);
+    add_bias(j, t);
+    for (uint32_t h = 0; h < s->n_head; h++)
+        make_query(j, t, h);
+    for (uint32_t h = 0; h < s->n_head_kv; h++) {
+        float *k = query_of(j, t, s->n_head + h);
+        make_head(j, j->layer->k_norm, t, k);
+        d->isa->store_kv[s->kv_type](k, query_of(j, t, s->n_head + s->n_head_kv + h),
+                                     kv_base(d, j->layer->index, h) + block * d->kv->block_bytes,
+                                     position % BLOCK_TOKENS, s->d_head);
+    }
 }
 
 static void store_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -118,8 +130,38 @@ static void store_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t th
     struct team_range r = team_share(j->d->step->n_tok, share, n_shares);
     (void)thread;
     for (uint32_t t = r.from; t < r.to; t++)
-        for (uint32_t h = 0; h < j->d->kv->shape.n_head_kv; h++)
-            store_head(j, t, h);
+        store_token(j, t);
+}
+
+/* The queries of one KV head that a call of the inner loops takes from a span. */
+struct group {
+    const struct attend_job *j;
+    const struct span *span;
+    uint32_t head, from; /* first of the span's queries: its members times heads to a KV head */
+    uint32_t thread;
+};
+
+static uint32_t heads_to_kv_head(const struct kern_device *d)
+{
+    return d->kv->shape.n_head / d->kv->shape.n_head_kv;
+}
+
+static uint32_t token_at(const struct group *g, uint32_t i)
+{
+    const struct kern_device *d = g->j->d;
+    return d->attention.member[g->span->member + (g->from + i) / heads_to_kv_head(d)];
+}
+
+static uint32_t head_at(const struct group *g, uint32_t i)
+{
+    uint32_t heads = heads_to_kv_head(g->j->d);
+    return g->head * heads + (g->from + i) % heads;
+}
+
+static float *output_at(const struct group *g, uint32_t i)
+{
+    const struct kern_device *d = g->j->d;
+    return g->j->y + query_index(d, token_at(g, i), head_at(g, i)) * d->kv->shape.d_head;
 }
 
 static uint32_t first_seen(const struct kern_attn_layer *l, uint32_t position)
@@ -127,58 +169,126 @@ static uint32_t first_seen(const struct kern_attn_layer *l, uint32_t position)
     return l->window && position >= l->window ? position + 1 - l->window : 0;
 }
 
-static void attend_tile(const struct attend_job *j, uint32_t thread, const struct seq_tile *tile,
-                        uint32_t head)
+static void set_query(const struct group *g, struct attend *a, uint32_t i)
 {
-    const struct kern_device *d = j->d;
+    const struct kern_device *d = g->j->d;
     const struct kern_attn_shape *s = &d->kv->shape;
-    uint32_t group = s->n_head / s->n_head_kv, n = tile->n * group;
-    struct attend a = {.d_head = s->d_head,
-                       .kv = kv_base(d, j->layer->index, head),
-                       .block_stride = d->kv->block_halves,
-                       .table = d->step->block_table[d->step->seq[tile->first]],
-                       .scale = s->scale,
-                       .score = d->scratch[thread].score,
-                       .score_stride = d->score_stride};
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t t = tile->first + i / group, h = head * group + i % group;
-        a.query[a.n] = j->qkv + (size_t)t * qkv_width(s) + h * s->d_head;
-        a.out[a.n] = j->y + ((size_t)t * s->n_head + h) * s->d_head;
-        a.first[a.n] = first_seen(j->layer, d->step->position[t]);
-        a.length[a.n++] = d->step->position[t] + 1;
-        if (a.n == MAX_QUERIES || i + 1 == n) {
-            d->isa->attend(&a);
-            a.n = 0;
-        }
+    uint32_t t = token_at(g, i), head = head_at(g, i);
+    size_t at = query_index(d, t, head);
+    a->query[i] = query_of(g->j, t, head);
+    a->query_scale[i] = s->scale * LOG2_E;
+    a->first[i] = first_seen(g->j->layer, d->step->position[t]);
+    a->end[i] = d->step->position[t] + 1;
+    if (s->kv_type == KERN_KV_INT8) {
+        a->query[i] = d->attention.quant + at * 2 * s->d_head;
+        a->query_scale[i] *= d->attention.quant_scale[2 * at];
+        a->query_bias[i] = d->attention.quant_scale[2 * at + 1];
     }
+}
+
+static size_t part_floats(const struct kern_device *d)
+{
+    return d->kv->shape.d_head + PART_EXTRA;
+}
+
+static struct attend attend_group(const struct group *g)
+{
+    const struct kern_device *d = g->j->d;
+    uint32_t rest = g->span->n * heads_to_kv_head(d) - g->from;
+    struct attend a = {.n = rest < MAX_QUERIES ? rest : MAX_QUERIES,
+                       .d_head = d->kv->shape.d_head,
+                       .kv = kv_base(d, g->j->layer->index, g->head),
+                       .block_stride = d->kv->block_bytes,
+                       .table = d->step->block_table[d->step->seq[token_at(g, 0)]],
+                       .score = d->scratch[g->thread].score,
+                       .words = d->scratch[g->thread].words};
+    for (uint32_t i = 0; i < a.n; i++) {
+        set_query(g, &a, i);
+        a.part[i] = d->scratch[g->thread].part + i * part_floats(d);
+    }
+    d->isa->gather[d->kv->shape.kv_type](&a);
+    return a;
+}
+
+/* One section after the other, from the first that is seen, each joined to those before. */
+static uint32_t attend_every(const struct group *g)
+{
+    const struct kern_device *d = g->j->d;
+    struct attend a = attend_group(g);
+    float *joined = d->scratch[g->thread].part + MAX_QUERIES * part_floats(d);
+    uint32_t last = d->step->position[token_at(g, a.n - 1)] / SECTION_TOKENS;
+    memset(joined, 0, a.n * part_floats(d) * sizeof *joined);
+    for (a.section = a.first[0] / SECTION_TOKENS; a.section <= last; a.section++) {
+        d->isa->attend[d->kv->shape.kv_type](&a);
+        for (uint32_t i = 0; i < a.n; i++)
+            d->isa->fold(joined + i * part_floats(d), a.part[i], a.d_head);
+    }
+    for (uint32_t i = 0; i < a.n; i++)
+        d->isa->finish(joined + i * part_floats(d), output_at(g, i), a.d_head);
+    return a.n;
+}
+
+static uint32_t sections_of(const struct kern_device *d, uint32_t token)
+{
+    return d->step->position[token] / SECTION_TOKENS + 1;
+}
+
+static float *part_of(const struct kern_device *d, uint32_t token, uint32_t head, uint32_t section)
+{
+    size_t at = (size_t)head * sections_of(d, token) + section;
+    return d->attention.part + (d->attention.first_part[token] + at) * part_floats(d);
+}
+
+static uint32_t attend_one(const struct group *g)
+{
+    const struct kern_device *d = g->j->d;
+    struct attend a = attend_group(g);
+    a.section = g->span->section;
+    for (uint32_t i = 0; i < a.n; i++)
+        a.part[i] = part_of(d, token_at(g, i), head_at(g, i), a.section);
+    d->isa->attend[d->kv->shape.kv_type](&a);
+    return a.n;
 }
 
 static void attend_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
-    const struct attend_job *j = arg;
-    struct kern_device *d = j->d;
+    struct attend_job *j = arg;
+    const struct kern_device *d = j->d;
     uint32_t n_heads = d->kv->shape.n_head_kv;
-    struct team_range r = team_share(d->n_tiles * n_heads, share, n_shares);
+    struct team_range r = team_share(d->attention.n_spans * n_heads, share, n_shares);
     for (uint32_t i = r.from; i < r.to; i++) {
-        const struct seq_tile *tile = &d->tile[i / n_heads];
-        if (j->stores)
-            store_head(j, tile->first, i % n_heads);
-        attend_tile(j, thread, tile, i % n_heads);
+        const struct span *span = &d->attention.span[i / n_heads];
+        struct group g = {j, span, i % n_heads, 0, thread};
+        while (g.from < span->n * heads_to_kv_head(d))
+            g.from += span->section == EVERY_SECTION ? attend_every(&g) : attend_one(&g);
     }
 }
 
-/* Two tiles of one sequence stand side by side. */
-static bool are_sequences_single(const struct kern_device *d)
+/* Parts 0 to n-1 of a head into the first. */
+static void join_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
-    return d->n_tiles == d->step->n_tok;
+    const struct attend_job *j = arg;
+    const struct kern_device *d = j->d;
+    const struct kern_attn_shape *s = &d->kv->shape;
+    struct team_range r = team_share(d->attention.n_split, share, n_shares);
+    (void)thread;
+    for (uint32_t i = r.from; i < r.to; i++) {
+        uint32_t t = d->attention.split[i];
+        for (uint32_t h = 0; h < s->n_head; h++) {
+            for (uint32_t k = 1; k < sections_of(d, t); k++)
+                d->isa->fold(part_of(d, t, h, 0), part_of(d, t, h, k), s->d_head);
+            d->isa->finish(part_of(d, t, h, 0), j->y + query_index(d, t, h) * s->d_head, s->d_head);
+        }
+    }
 }
 
 void cpu_attention(struct kern_device *d, const struct kern_attn_layer *layer,
                    struct kern_buffer *qkv, struct kern_buffer *y)
 {
-    struct attend_job j = {d, layer, qkv->data, y->data, are_sequences_single(d)};
-    if (!j.stores)
-        team_each(d->team, team_shares(d->team, d->step->n_tok), store_part, &j);
-    uint32_t n_items = d->n_tiles * d->kv->shape.n_head_kv;
+    struct attend_job j = {d, layer, qkv->data, y->data};
+    uint32_t n_items = d->attention.n_spans * d->kv->shape.n_head_kv;
+    each_of(d, d->step->n_tok, store_part, &j);
     team_each(d->team, n_items < TEAM_MAX_SHARES ? n_items : TEAM_MAX_SHARES, attend_part, &j);
+    if (d->attention.n_split)
+        each_of(d, d->attention.n_split, join_part, &j);
 }

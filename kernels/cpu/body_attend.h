@@ -1,129 +1,163 @@
-/* kernels/cpu/body_attend.h - attention of up to eight queries over the blocks of one sequence.
- * Included after body_rows.h.
+/* kernels/cpu/body_attend.h - attention of query heads over one section of a sequence. Included
+ * after body_kv.h and body_score.h.
  *
- * Every query goes through its positions in order, in the same number of partial sums, whichever
- * queries share the pass: positions it may not see get weight zero. */
+ * Every query goes through its positions in order, in the same sums, whichever queries share the
+ * pass: positions it may not see get weight zero. Sections are joined as partial softmaxes are
+ * (Milakov and Gimelshein, arXiv 1805.02867; FlashAttention, arXiv 2205.14135). */
 
-INLINE const uint16_t *kv_block(const struct attend *a, uint32_t block)
+/* 2^x of what is not above 0: 2^(n + f), f in [-1/2, 1/2], minimax to degree 5, within 1e-7 (the
+ * coefficients: Remez on the relative error with p(0) = 1). */
+INLINE v16 v_exp2(v16 x)
 {
-    return a->kv + a->table[block] * a->block_stride;
+    x = v_max(x, v_set(-126.0f));
+    v16 n = v_round(x), f = v_sub(x, n), p = v_set(1.3264728e-3f);
+    p = v_fma(p, f, v_set(9.6715129e-3f));
+    p = v_fma(p, f, v_set(5.5507337e-2f));
+    p = v_fma(p, f, v_set(2.4022242e-1f));
+    p = v_fma(p, f, v_set(6.9314698e-1f));
+    p = v_fma(p, f, v_set(1.0f));
+    return v_mul(p, v_pow2(n));
 }
 
-/* score[i][16 positions of the block] = scale * q_i k. d_head is even. */
-INLINE void score_block(const struct attend *a, uint32_t block, uint32_t n)
+/* Scores of query i to 2^(score - largest), zero where it does not see. */
+INLINE void soften(const struct attend *a, uint32_t i, const struct extent *x)
 {
-    const uint16_t *k = kv_block(a, block);
-    v16 even[MAX_QUERIES], odd[MAX_QUERIES];
-    for (uint32_t i = 0; i < n; i++)
-        even[i] = odd[i] = v_set(0);
-    for (uint32_t d = 0; d < a->d_head; d += 2) {
-        v16 first = v_load_half(k + d * BLOCK_TOKENS);
-        v16 second = v_load_half(k + (d + 1) * BLOCK_TOKENS);
-        UNROLL(8)
-        for (uint32_t i = 0; i < n; i++) {
-            even[i] = v_fma(first, v_set(a->query[i][d]), even[i]);
-            odd[i] = v_fma(second, v_set(a->query[i][d + 1]), odd[i]);
-        }
-    }
-    for (uint32_t i = 0; i < n; i++)
-        v_store(a->score + i * a->score_stride + block * BLOCK_TOKENS,
-                v_mul(v_add(even[i], odd[i]), v_set(a->scale)));
-}
-
-INLINE void fill(float *s, uint32_t from, uint32_t to, float value)
-{
-    for (uint32_t p = from; p < to; p++)
-        s[p] = value;
-}
-
-/* Scores of query i to exp(score - largest), zero where it does not see from `start` to `end`;
- * gives 1 / sum. */
-INLINE float soften(const struct attend *a, uint32_t i, uint32_t start, uint32_t end)
-{
-    float *s = a->score + i * a->score_stride;
-    uint32_t from = a->first[i] / BLOCK_TOKENS * BLOCK_TOKENS;
-    uint32_t to = (a->length[i] + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS;
+    float *s = a->score + i * SECTION_TOKENS, *last = a->part[i] + a->d_head;
+    uint32_t first = within(a, a->first[i]), end = within(a, a->end[i]);
+    uint32_t from = x->from_block * BLOCK_TOKENS, to = x->to_block * BLOCK_TOKENS;
+    for (uint32_t p = from; p < first; p++)
+        s[p] = -INFINITY;
+    for (uint32_t p = end; p < to; p++)
+        s[p] = -INFINITY;
     v16 most = v_set(-INFINITY), total = v_set(0);
-    fill(s, from, a->first[i], -INFINITY);
-    fill(s, a->length[i], to, -INFINITY);
     for (uint32_t p = from; p < to; p += LANES)
         most = v_max(v_load(s + p), most);
-    v16 largest = v_set(v_largest(most));
+    float largest = v_largest(most);
     for (uint32_t p = from; p < to; p += LANES)
-        v_store(s + p, v_exp(v_sub(v_load(s + p), largest)));
-    fill(s, start, a->first[i], 0);
-    fill(s, a->length[i], end, 0);
+        v_store(s + p, v_exp2(v_sub(v_load(s + p), v_set(largest))));
+    for (uint32_t p = from; p < first; p++)
+        s[p] = 0;
+    for (uint32_t p = end; p < to; p++)
+        s[p] = 0;
     for (uint32_t p = from; p < to; p += LANES)
         total = v_add(total, v_load(s + p));
-    return 1.0f / v_sum(total);
+    last[0] = v_sum(total);
+    last[1] = largest;
 }
 
-/* out[i][from .. from + 16 n_v) = sum over positions from block `start` on of score * v. */
-INLINE void mix(const struct attend *a, uint32_t from, uint32_t start, uint32_t longest,
-                const float *inverse, uint32_t n, uint32_t n_v)
+/* int8: the scale of a position's value goes into its weight. */
+INLINE void weigh_scales(const struct attend *a, uint32_t at, uint32_t n, const struct extent *x)
 {
-    v16 sum[MAX_QUERIES][2];
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < n_v; j++)
-            sum[i][j] = v_set(0);
-    for (uint32_t block = start; block * BLOCK_TOKENS < longest; block++) {
-        const uint16_t *v = kv_block(a, block) + BLOCK_TOKENS * a->d_head + from;
-        uint32_t first = block * BLOCK_TOKENS, rest = longest - first;
-        uint32_t n_p = rest < BLOCK_TOKENS ? rest : BLOCK_TOKENS;
-        for (uint32_t p = 0; p < n_p; p++, v += a->d_head) {
-            v16 value[2];
-            for (uint32_t j = 0; j < n_v; j++)
-                value[j] = v_load_half(v + j * LANES);
-            UNROLL(8)
-            for (uint32_t i = 0; i < n; i++) {
-                v16 weight = v_set(a->score[i * a->score_stride + first + p]);
-                for (uint32_t j = 0; j < n_v; j++)
-                    sum[i][j] = v_fma(weight, value[j], sum[i][j]);
-            }
+    for (uint32_t block = x->from_block; block < x->to_block; block++) {
+        const uint8_t *scales = kv_block(a, block) + (size_t)2 * BLOCK_TOKENS * a->d_head;
+        v16 scale = v_load_half(scales + BLOCK_TOKENS * sizeof(uint16_t));
+        for (uint32_t i = at; i < at + n; i++) {
+            float *s = a->score + i * SECTION_TOKENS + block * BLOCK_TOKENS;
+            v_store(s, v_mul(v_load(s), scale));
         }
     }
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < n_v; j++)
-            v_store(a->out[i] + from + j * LANES, v_mul(sum[i][j], v_set(inverse[i])));
 }
 
-INLINE void attend_n(const struct attend *a, uint32_t n)
+/* part[at + i][from .. from + 16 wide) = sum over the section of weight * value. */
+INLINE void mix(const struct attend *a, uint32_t at, uint32_t n, uint32_t wide, uint32_t from,
+                const struct extent *x, bool is_int8)
 {
-    uint32_t longest = 0, first = a->first[0], d = 0;
-    float inverse[MAX_QUERIES];
-    for (uint32_t i = 0; i < n; i++) {
-        longest = a->length[i] > longest ? a->length[i] : longest;
-        first = a->first[i] < first ? a->first[i] : first;
+    const size_t width = is_int8 ? 1 : sizeof(uint16_t);
+    v16 sum[ATTEND_SUMS];
+    UNROLL(24)
+    for (uint32_t i = 0; i < n * wide; i++)
+        sum[i] = v_set(0);
+    for (uint32_t block = x->from_block; block < x->to_block; block++) {
+        const uint8_t *v = kv_block(a, block) + (BLOCK_TOKENS * a->d_head + from) * width;
+        uint32_t first = block * BLOCK_TOKENS, rest = x->end - first;
+        const float *weight = a->score + at * SECTION_TOKENS + first;
+        for (uint32_t p = 0; p < (rest < BLOCK_TOKENS ? rest : BLOCK_TOKENS); p++) {
+            v16 value[MAX_WIDE];
+            UNROLL(4)
+            for (uint32_t j = 0; j < wide; j++)
+                value[j] = is_int8 ? v_load_int8(v + j * LANES * width)
+                                   : v_load_half(v + j * LANES * width);
+            UNROLL(12)
+            for (uint32_t i = 0; i < n; i++) {
+                v16 w = v_set(weight[i * SECTION_TOKENS + p]);
+                UNROLL(4)
+                for (uint32_t j = 0; j < wide; j++)
+                    sum[i * wide + j] = v_fma(w, value[j], sum[i * wide + j]);
+            }
+            v += a->d_head * width;
+        }
     }
-    uint32_t start = first / BLOCK_TOKENS;
-    uint32_t end = (longest + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-    for (uint32_t block = start; block < end; block++)
-        score_block(a, block, n);
+    UNROLL(12)
     for (uint32_t i = 0; i < n; i++)
-        inverse[i] = soften(a, i, start * BLOCK_TOKENS, end * BLOCK_TOKENS);
-    for (; d + 2 * LANES <= a->d_head; d += 2 * LANES)
-        mix(a, d, start, longest, inverse, n, 2);
+        UNROLL(4)
+    for (uint32_t j = 0; j < wide; j++)
+        v_store(a->part[at + i] + from + j * LANES, sum[i * wide + j]);
+}
+
+INLINE void attend_n(const struct attend *a, uint32_t at, uint32_t n, bool is_int8)
+{
+    const uint32_t wide = ATTEND_WIDE(n, ATTEND_SUMS);
+    struct extent x = extent_of(a, at, n);
+    uint32_t d = 0;
+    score_section(a, at, n, &x, is_int8);
+    for (uint32_t i = at; i < at + n; i++)
+        soften(a, i, &x);
+    if (is_int8)
+        weigh_scales(a, at, n, &x);
+    for (; d + wide * LANES <= a->d_head; d += wide * LANES)
+        mix(a, at, n, wide, d, &x, is_int8);
     for (; d < a->d_head; d += LANES)
-        mix(a, d, start, longest, inverse, n, 1);
+        mix(a, at, n, 1, d, &x, is_int8);
 }
 
-#define ATTEND(count)                                                                              \
-    static void attend_##count(const struct attend *a)                                             \
+/* Greedily by sizes whose sums fit in registers. */
+#define ATTEND_ALL(type, is_int8)                                                                  \
+    static void attend_##type(const struct attend *a)                                              \
     {                                                                                              \
-        attend_n(a, count);                                                                        \
+        uint32_t at = 0;                                                                           \
+        for (; ATTEND_SUMS >= 12 && at + 12 <= a->n; at += 12)                                     \
+            attend_n(a, at, 12, is_int8);                                                          \
+        for (; ATTEND_SUMS >= 8 && at + 8 <= a->n; at += 8)                                        \
+            attend_n(a, at, 8, is_int8);                                                           \
+        for (; ATTEND_SUMS >= 6 && at + 6 <= a->n; at += 6)                                        \
+            attend_n(a, at, 6, is_int8);                                                           \
+        for (; at + 4 <= a->n; at += 4)                                                            \
+            attend_n(a, at, 4, is_int8);                                                           \
+        for (; at + 3 <= a->n; at += 3)                                                            \
+            attend_n(a, at, 3, is_int8);                                                           \
+        for (; at + 2 <= a->n; at += 2)                                                            \
+            attend_n(a, at, 2, is_int8);                                                           \
+        for (; at < a->n; at++)                                                                    \
+            attend_n(a, at, 1, is_int8);                                                           \
     }
-ATTEND(1)
-ATTEND(2)
-ATTEND(3)
-ATTEND(4)
-ATTEND(5)
-ATTEND(6)
-ATTEND(7)
-ATTEND(8)
+ATTEND_ALL(half, false)
+ATTEND_ALL(int8, true)
 
-static void heads_attend(const struct attend *a)
+static void part_fold(float *into, const float *part, uint32_t d_head)
 {
-    static void (*const BY_COUNT[])(const struct attend *) = {
-        attend_1, attend_2, attend_3, attend_4, attend_5, attend_6, attend_7, attend_8};
-    BY_COUNT[a->n - 1](a);
+    float *a = into + d_head;
+    const float *b = part + d_head;
+    if (b[0] == 0)
+        return;
+    float largest = a[0] == 0 || b[1] > a[1] ? b[1] : a[1];
+    v16 own = a[0] == 0 ? v_set(0) : v_exp2(v_set(a[1] - largest));
+    v16 other = v_exp2(v_set(b[1] - largest));
+    for (uint32_t i = 0; i < d_head; i += LANES)
+        v_store(into + i, v_fma(v_load(into + i), own, v_mul(v_load(part + i), other)));
+    float weights[2][LANES];
+    v_store(weights[0], own);
+    v_store(weights[1], other);
+    a[0] = a[0] * weights[0][0] + b[0] * weights[1][0];
+    a[1] = largest;
 }
+
+static void part_finish(const float *part, float *y, uint32_t d_head)
+{
+    v16 inverse = v_set(1.0f / part[d_head]);
+    for (uint32_t i = 0; i < d_head; i += LANES)
+        v_store(y + i, v_mul(v_load(part + i), inverse));
+}
+
+#define ATTEND_TABLE                                                                               \
+    {store_half, store_int8}, {gather_half, gather_int8}, {attend_half, attend_int8}, part_fold,   \
+        part_finish, head_quantise

@@ -1,5 +1,5 @@
-/* kernels/cpu/body_rows.h - what treats one row of activations: norm, quantisation, rotation, KV
- * store. Included after a vec_*.h. Tails that fill no vector are done value by value. */
+/* kernels/cpu/body_rows.h - what treats one row of activations: norm, quantisation, rotation.
+ * Included after a vec_*.h. Tails that fill no vector are done value by value. */
 #include <math.h>
 
 /* exp by 2^(n + f), f in [-1/2, 1/2], Taylor to degree 6; below -87 it stays at exp(-87). */
@@ -80,20 +80,5 @@ static void row_rotate(float *head, const float *turn, uint32_t n)
         float a = head[i], b = head[i + 1];
         head[i] = a * turn[i] + b * turn[n + i];
         head[i + 1] = b * turn[i + 1] + a * turn[n + i + 1];
-    }
-}
-
-/* Clamped to what f16 holds, so that a weight of zero times a value stays zero. */
-static void row_store_kv(const float *k, const float *v, uint16_t *block, uint32_t slot,
-                         uint32_t d_head)
-{
-    const v16 most = v_set(65504.0f), least = v_set(-65504.0f);
-    uint16_t *values = block + (size_t)(BLOCK_TOKENS + slot) * d_head;
-    for (uint32_t i = 0; i < d_head; i += LANES) {
-        uint16_t half[LANES];
-        v_store_half(half, v_min(v_max(v_load(k + i), least), most));
-        for (uint32_t j = 0; j < LANES; j++)
-            block[(i + j) * BLOCK_TOKENS + slot] = half[j];
-        v_store_half(values + i, v_min(v_max(v_load(v + i), least), most));
     }
 }

@@ -77,8 +77,7 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
     }
     TRY(team_open(&d->team, o->n_threads, e));
     d->scratch = memory_take(&d->memory, team_size(d->team), sizeof *d->scratch);
-    d->tile = memory_take(&d->memory, d->max_tok, sizeof *d->tile);
-    if (!d->scratch || !d->tile) {
+    if (!d->scratch) {
         rc = no_memory("the device", e);
         goto out;
     }
@@ -192,44 +191,6 @@ static int cpu_buffer(struct kern_device *d, uint32_t width, struct kern_buffer 
     *b = (struct kern_buffer){width, data};
     *out = b;
     return ERR_OK;
-}
-
-static size_t layer_halves(const struct kern_attn_shape *s) /* of one block */
-{
-    return (size_t)2 * BLOCK_TOKENS * s->n_head_kv * s->d_head;
-}
-
-static size_t cpu_kv_block_bytes(const struct kern_attn_shape *s)
-{
-    return sizeof(uint16_t) * s->n_layer * layer_halves(s);
-}
-
-static int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct kern_kv **out,
-                  struct err *e)
-{
-    if (shape->d_head % LANES != 0)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "backend cpu: heads of %u: a multiple of %d is supported; "
-                       "backend ref takes any",
-                       shape->d_head, LANES);
-    struct kern_kv *kv = memory_take(&d->memory, 1, sizeof *kv);
-    if (!kv)
-        return no_memory("the KV cache", e);
-    kv->shape = *shape;
-    kv->layer_halves = layer_halves(shape);
-    kv->block_halves = kv->layer_halves * shape->n_layer;
-    kv->data = memory_take(&d->memory, shape->n_blocks, cpu_kv_block_bytes(shape));
-    d->turn = memory_take(&d->memory, (size_t)shape->n_rope * d->max_tok * 2 * shape->n_rot,
-                          sizeof *d->turn);
-    bool ok = kv->data && d->turn;
-    d->score_stride = ((size_t)shape->max_position + LANES) / LANES * LANES;
-    for (uint32_t i = 0; i < team_size(d->team); i++) {
-        struct thread_scratch *s = &d->scratch[i];
-        s->score = memory_take(&d->memory, MAX_QUERIES * d->score_stride, sizeof *s->score);
-        ok = ok && s->score;
-    }
-    *out = kv;
-    return ok ? ERR_OK : no_memory("the KV cache", e);
 }
 
 static int cpu_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e)

@@ -1,7 +1,7 @@
 /* kernels/cpu/device.h - state of the fast CPU backend.
  *
  * Weights are panels (isa.h) in huge pages; activations float32 between ops, int8 inside a product
- * with quantised weights; KV cache f16, per block and layer [n_head_kv][K 16 x d | V 16 x d]. */
+ * with quantised weights; KV cache [block][layer][KV head], layouts of a head in isa.h. */
 #ifndef KERNELS_CPU_DEVICE_H
 #define KERNELS_CPU_DEVICE_H
 
@@ -9,8 +9,6 @@
 #include "kernels/cpu/memory.h"
 #include "kernels/ops.h"
 #include "kernels/threads.h"
-
-enum { TILE_SEQ_TOKENS = 8 }; /* tokens of one sequence that share a pass over its KV blocks */
 
 struct kern_vector {
     const float *data;
@@ -31,18 +29,38 @@ struct kern_buffer {
 
 struct kern_kv {
     struct kern_attn_shape shape;
-    uint16_t *data;
-    size_t layer_halves, block_halves; /* of one block: in one layer, in all */
+    uint8_t *data;
+    size_t head_bytes, layer_bytes, block_bytes; /* of one block: in a KV head, a layer, all */
 };
 
-struct seq_tile { /* consecutive tokens of one sequence */
-    uint32_t first, n;
+/* Tokens whose queries share a pass over KV blocks: one section of sequences that have the same
+ * blocks there, or every section of neighbours in one sequence. */
+struct span {
+    uint32_t member, n; /* its tokens are member[member .. member + n) */
+    uint32_t section;   /* or EVERY_SECTION */
+    uint32_t cost;
+};
+enum { EVERY_SECTION = UINT32_MAX, MAX_SPLIT_TOKENS = 256 };
+
+struct attention {      /* of the step, made by attend_plan.c; arrays are sized by kv.c */
+    float *turn;        /* [n_rope][max_tok][2][n_rot], see isa.h */
+    int8_t *quant;      /* [max_tok][n_head][2 d_head] turned queries, for int8 keys */
+    float *quant_scale; /* [max_tok][n_head][2] scale and bias */
+    struct span *span;
+    uint32_t *member;     /* [max_members] */
+    uint32_t *split;      /* tokens whose sections are computed apart, [MAX_SPLIT_TOKENS] */
+    uint32_t *first_part; /* [max_tok]; parts of such a token: [n_head][its sections] */
+    bool *is_taken;       /* [MAX_SPLIT_TOKENS] scratch of the plan */
+    float *part;          /* [max_parts][d_head + PART_EXTRA] */
+    uint32_t n_spans, n_members, n_split, n_parts, max_parts;
 };
 
 struct thread_scratch {
     struct activations one; /* a single token's, made by each thread for itself */
     uint64_t job;           /* whose `one` it is */
-    float *score;           /* [MAX_QUERIES][score_stride] */
+    float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
+    uint32_t *words;        /* [2 * d_head][MAX_QUERIES] */
+    float *part;            /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */
 };
 
 struct kern_device {
@@ -50,14 +68,12 @@ struct kern_device {
     const struct cpu_isa *isa;
     struct memory memory; /* everything below and all weights */
     uint32_t max_tok, max_cols;
-    size_t weight_bytes, score_stride;
+    size_t weight_bytes;
     const struct kern_step *step;
     struct kern_kv *kv;
     struct activations shared; /* [max_tok] rows */
     struct thread_scratch *scratch;
-    float *turn;           /* [n_rope][max_tok][2][n_rot], see isa.h */
-    struct seq_tile *tile; /* [max_tok] */
-    uint32_t n_tiles;
+    struct attention attention;
     uint64_t serial; /* of the last product */
 };
 
@@ -83,6 +99,14 @@ void cpu_add_norm(struct kern_device *d, const struct kern_buffer *y, const stru
 void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits);
+
+/* kv.c */
+size_t cpu_kv_block_bytes(const struct kern_attn_shape *s);
+MUST_USE int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape,
+                    struct kern_kv **out, struct err *e);
+
+/* attend_plan.c: the spans of d->step. */
+void cpu_plan_attention(struct kern_device *d);
 
 /* attention.c */
 void cpu_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);

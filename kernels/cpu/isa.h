@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 16, QUANT = 32, MAX_QUERIES = 8, BLOCK_TOKENS = 16 };
+enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16 };
+enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
  * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
@@ -62,20 +63,32 @@ struct product {
     uint32_t n_tok;
 };
 
-/* Up to MAX_QUERIES query heads that read the same KV head of one sequence. Its block b starts at
- * kv + table[b] * block_stride: K as [d_head][16 positions], then V as [16 positions][d_head], f16.
- * score: scratch [MAX_QUERIES][score_stride], score_stride >= positions rounded up to 16. */
+/* Keys and values of one KV head in one block, by kern_kv_type:
+ * f16: K [d_head][16 positions], V [16 positions][d_head], float16.
+ * int8: K [d_head / 4][16 positions][4] as unsigned bytes q + 128, V [16 positions][d_head] signed
+ * bytes, then float16 scales of K and of V [16 positions]; a number is scale * q. */
+enum { KV_TYPES = 2 };
+
+/* Up to MAX_QUERIES query heads that read one KV head in one section (SECTION_TOKENS positions from
+ * section * SECTION_TOKENS on) of sequences whose blocks there are the same. Its block b starts at
+ * kv + table[b] * block_stride. A query is float32 [d_head], turned; for int8 two bytes a
+ * dimension, [d_head] coarse and [d_head] fine (see struct activations), with a scale for all.
+ *
+ * part[i], PART_EXTRA floats more than d_head: sum of weight * value, [d_head] the sum of weights,
+ * [d_head + 1] the largest score, where weight = 2^(score - largest). A section without a visible
+ * position has weights of sum 0. */
 struct attend {
-    uint32_t n, d_head;
-    const float *query[MAX_QUERIES];
-    float *out[MAX_QUERIES];
-    uint32_t first[MAX_QUERIES], length[MAX_QUERIES]; /* a query sees first .. length - 1 */
-    const uint16_t *kv;
+    uint32_t n, d_head, section;
+    const void *query[MAX_QUERIES];
+    float query_scale[MAX_QUERIES]; /* of all its products, with log2(e) in it */
+    float query_bias[MAX_QUERIES];  /* int8: 128 * sum of the integers */
+    float *part[MAX_QUERIES];
+    uint32_t first[MAX_QUERIES], end[MAX_QUERIES]; /* a query sees first .. end - 1 */
+    const uint8_t *kv;
     size_t block_stride;
     const uint32_t *table;
-    float scale;
-    float *score;
-    size_t score_stride;
+    float *score;    /* scratch [MAX_QUERIES][SECTION_TOKENS] */
+    uint32_t *words; /* scratch [2 * d_head][MAX_QUERIES]: the queries side by side */
 };
 
 struct cpu_isa {
@@ -87,9 +100,18 @@ struct cpu_isa {
     void (*product)(const struct product *p);
     /* turn: [2][n]: cosines, each twice, then sines, each as -s, s. */
     void (*rotate)(float *head, const float *turn, uint32_t n);
-    void (*store_kv)(const float *k, const float *v, uint16_t *block, uint32_t slot,
-                     uint32_t d_head);
-    void (*attend)(const struct attend *a);
+    /* By kern_kv_type: key and value of one position into slot 0..15 of a block. */
+    void (*store_kv[KV_TYPES])(const float *k, const float *v, uint8_t *block, uint32_t slot,
+                               uint32_t d_head);
+    /* gather, once the queries are set; then attend, for each section. */
+    void (*gather[KV_TYPES])(const struct attend *a);
+    void (*attend[KV_TYPES])(const struct attend *a);
+    /* into = both parts as one; y = values / sum of weights. */
+    void (*fold)(float *into, const float *part, uint32_t d_head);
+    void (*finish)(const float *part, float *y, uint32_t d_head);
+    /* A query head for int8 keys: integers [2 * d_head], its scale and 128 * their sum. */
+    void (*quantise_query)(const float *q, uint32_t d_head, int8_t *quant, float *scale,
+                           float *bias);
 };
 
 extern const struct cpu_isa ISA_PLAIN;

@@ -9,8 +9,13 @@
 
 #include "kernels/cpu/body_product.h"
 
+#include "kernels/cpu/body_kv.h"
+
+#define ATTEND_SUMS 4
+#include "kernels/cpu/body_score.h"
+
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_AVX2 = {"avx2",     row_norm,     row_quantise, rows_product,
-                                 row_rotate, row_store_kv, heads_attend};
+const struct cpu_isa ISA_AVX2 = {"avx2",       row_norm,   row_quantise,
+                                 rows_product, row_rotate, ATTEND_TABLE};
 #endif

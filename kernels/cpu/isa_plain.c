@@ -7,7 +7,12 @@
 
 #include "kernels/cpu/body_product.h"
 
+#include "kernels/cpu/body_kv.h"
+
+#define ATTEND_SUMS 4
+#include "kernels/cpu/body_score.h"
+
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_PLAIN = {"plain",    row_norm,     row_quantise, rows_product,
-                                  row_rotate, row_store_kv, heads_attend};
+const struct cpu_isa ISA_PLAIN = {"plain",      row_norm,   row_quantise,
+                                  rows_product, row_rotate, ATTEND_TABLE};

@@ -114,6 +114,13 @@ INLINE void v_store_int8(int8_t *p, v16 x)
                      _mm_packs_epi16(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1)));
 }
 
+INLINE v16 v_load_int8(const void *p)
+{
+    __m128i n = _mm_loadu_si128(p);
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(n)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(n, 8)))};
+}
+
 INLINE i16 i_zero(void)
 {
     return (i16){_mm256_setzero_si256(), _mm256_setzero_si256()};

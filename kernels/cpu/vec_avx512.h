@@ -91,6 +91,11 @@ INLINE void v_store_int8(int8_t *p, v16 a)
     _mm_storeu_si128((void *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)));
 }
 
+INLINE v16 v_load_int8(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
+}
+
 INLINE i16 i_zero(void)
 {
     return _mm512_setzero_si512();

@@ -114,6 +114,12 @@ INLINE void v_store_int8(int8_t *p, v16 a)
         p[i] = a.x[i] >= -128.0f && a.x[i] <= 127.0f ? (int8_t)a.x[i] : 0;
 }
 
+INLINE v16 v_load_int8(const void *p)
+{
+    const int8_t *n = p;
+    EACH_LANE(v16, (float)n[i]);
+}
+
 INLINE i16 i_zero(void)
 {
     EACH_LANE(i16, 0);

@@ -406,7 +406,7 @@ static void test_head_size_refused(void **state)
     struct kern_device *d;
     struct kern_kv *kv;
     const double inv_freq[4] = {1, 1, 1, 1};
-    const struct kern_attn_shape shape = {1, 1, 1, 8, 8, 1, {inv_freq}, 1, 1, 16};
+    const struct kern_attn_shape shape = {1, 1, 1, 8, 8, 1, {inv_freq}, 1, 1, 16, KERN_KV_F16};
     const struct kern_options o = {1, 1, NULL};
     (void)state;
     assert_ok(KERN_CPU.open(&d, &o, &e), &e);
