@@ -5,6 +5,7 @@
 #include "common/stop.h"
 #include "verifier/arguments.h"
 #include "verifier/check_command.h"
+#include "verifier/sandbox/code_worker.h"
 #include "verifier/service.h"
 
 #include <string.h>
@@ -68,6 +69,8 @@ int main(int argc, char **argv)
     struct arguments args;
     if (argc > 1 && strcmp(argv[1], "check") == 0)
         return check_command(argc, argv);
+    if (argc == 2 && strcmp(argv[1], CODE_WORKER) == 0)
+        return code_worker_run();
     if (arguments_parse(argc, argv, &args, &e) != ERR_OK)
         return finish(e.code, EXIT_CONFIG, &e);
     if (args.mode == MODE_HELP || args.mode == MODE_VERSION) {

@@ -16,6 +16,8 @@ static const struct {
     {"reward_model", "{" URL ",\"api\":\"remote_rm\",\"normalise\":\"min_max\"}"},
     {"reward_model", "{" URL ",\"api\":\"engine\"}"},
     {"judge", "{" URL ",\"model\":\"m\",\"rubric\":\"r\"}"},
+    {"command", "{\"program\":[\"/bin/true\"]}"},
+    {"code", "{\"program\":[\"/bin/true\"]}"},
 };
 
 static void read_one(const struct check_ops *ops, const char *params, struct str answer)
