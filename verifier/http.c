@@ -1,16 +1,19 @@
-/* Health and metrics. It answers as long as the pipeline's process lives: readiness is that the
- * service opens this last, when its sockets are bound. One loop thread. */
+/* Health, metrics and the reward server. It answers as long as the pipeline's process lives:
+ * readiness is that the service opens this last, when its sockets are bound. One loop thread. */
 #include "verifier/http.h"
 
-#include "common/http_server.h"
+#include "verifier/score_server.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { BODY_MAX_BYTES = 4096, HEADER_MAX_BYTES = 8192, IDLE_MS = 30000, CONNECTIONS = 64 };
+enum { HEADER_MAX_BYTES = 8192, IDLE_MS = 30000, SCORE_IDLE_MS = 600000, CONNECTIONS = 512 };
+enum { FLUSH_MS = 500 };
+#define BODY_MAX_BYTES (32 * MiB)
 
 struct verifier_http {
     struct http_server *server;
+    struct score_server *score;
     struct metrics *metrics;
     pthread_t thread;
 };
@@ -41,14 +44,15 @@ static void *run(void *ctx)
 }
 
 int verifier_http_open(struct verifier_http **out, const char *host, uint16_t port,
-                       struct metrics *metrics, struct err *e)
+                       struct metrics *metrics, const struct crew_config *crew, struct err *e)
 {
     struct http_server_config c = {.host = host,
                                    .port = port,
                                    .max_body_bytes = BODY_MAX_BYTES,
                                    .max_header_bytes = HEADER_MAX_BYTES,
                                    .max_connections = CONNECTIONS,
-                                   .idle_timeout_ms = IDLE_MS};
+                                   .idle_timeout_ms = SCORE_IDLE_MS,
+                                   .request_ms = IDLE_MS};
     struct verifier_http *h = calloc(1, sizeof *h);
     int rc;
 
@@ -59,11 +63,13 @@ int verifier_http_open(struct verifier_http **out, const char *host, uint16_t po
     TRY(http_server_open(&h->server, &c, e));
     TRY(http_server_route(h->server, "GET", "/health", on_health, h, e));
     TRY(http_server_route(h->server, "GET", "/metrics", on_metrics, h, e));
+    TRY(score_server_open(&h->score, h->server, crew, e));
     if (pthread_create(&h->thread, NULL, run, h) != 0)
         TRY(err_set(e, ERR_NOMEM, "no thread for the HTTP server"));
     *out = h;
     return ERR_OK;
 out:
+    score_server_free(h->score);
     if (h->server != NULL)
         http_server_close(h->server);
     free(h);
@@ -72,15 +78,17 @@ out:
 
 static void stop(void *ctx)
 {
-    http_server_stop(ctx, 0);
+    http_server_stop(ctx, FLUSH_MS);
 }
 
-void verifier_http_close(struct verifier_http *h)
+void verifier_http_close(struct verifier_http *h, uint32_t grace_ms)
 {
     if (h == NULL)
         return;
+    score_server_close(h->score, grace_ms);
     http_server_post(h->server, stop, h->server);
     pthread_join(h->thread, NULL);
     http_server_close(h->server);
+    score_server_free(h->score);
     free(h);
 }

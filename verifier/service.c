@@ -43,6 +43,19 @@ void service_close_sets(struct service_sets *sets)
     sets->n = 0;
 }
 
+static int open_http(const struct milepost_config *c, const struct pipeline_config *pc,
+                     struct metrics *metrics, struct arena *a, struct verifier_http **out,
+                     struct err *e)
+{
+    const struct crew_config crew = {.judge = pc->judge,
+                                     .remote = pc->remote,
+                                     .workers = pc->workers,
+                                     .max_queue = pc->max_queue,
+                                     .max_frame_bytes = 16 * MiB};
+    return verifier_http_open(out, arena_str(a, c->verifier.host).p, (uint16_t)c->verifier.port,
+                              metrics, &crew, e);
+}
+
 /* The thread that asks what is remote, when a check needs it. */
 static int open_remote(const struct service *s, struct remote **out, struct err *e)
 {
@@ -103,22 +116,22 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
         rc = bus_open(&bus, e);
     if (rc == ERR_OK)
         rc = open_remote(&s, &remote, e);
+    struct pipeline_config pc = {0};
     if (rc == ERR_OK) {
-        struct pipeline_config pc = pipeline_config(&s, c, bus, a);
+        pc = pipeline_config(&s, c, bus, a);
         pc.security = security;
         pc.remote = remote;
         rc = pc.outputs && pc.scores && s.id.p ? pipeline_start(&pipeline, &pc, e)
                                                : err_set(e, ERR_NOMEM, "no memory for addresses");
     }
     if (rc == ERR_OK)
-        rc = verifier_http_open(&http, arena_str(a, c->verifier.host).p, (uint16_t)c->verifier.port,
-                                s.metrics, e);
+        rc = open_http(c, &pc, s.metrics, a, &http, e);
     if (rc == ERR_OK) {
         log_event(LOG_INFO, "verify.ready", "id=" STR_FMT " routes=%u", STR_ARG(s.id), sets->n);
         wait_for_stop(stop_fd);
     }
-    verifier_http_close(http);
     pipeline_stop(pipeline, STOP_GRACE_MS);
+    verifier_http_close(http, 0);
     remote_close(remote);
     if (bus)
         bus_close(bus);

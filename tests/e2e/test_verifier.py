@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -155,6 +156,44 @@ def test_hostile_frames_hold_nobody_up(wire):
     assert rewards == {1: 0, 2: 0, 3: 1}
     assert time.monotonic() - start < 5 * SLOW
     assert wire.receive(100) is None and wire.process.poll() is None
+
+
+def ask(wire, body, query=""):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{wire.port}/score{query}", data,
+                                     {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=30 * SLOW) as answer:
+            assert answer.headers["Content-Type"] == "application/json"
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as e:
+        return e.code, json.loads(e.read())
+
+
+def test_reward_server(wire):
+    """As remote_rm of Miles and slime calls it: prompt, response, label; the body is the reward. It
+    needs nobody at the other sockets."""
+    wire.score(output(1, "5", kind="sum", reference=5))
+    sum_of = {"prompt": "2+3?", "metadata": {"kind": "sum"}}
+    assert ask(wire, {**sum_of, "response": "It is 5", "label": 5}) == (200, 1)
+    assert ask(wire, {**sum_of, "response": "It is 6", "label": "5"}) == (200, 0)
+    chat = [{"role": "user", "content": "2+3?"}]
+    assert ask(wire, {**sum_of, "prompt": chat, "response": "5", "label": 5}) == (200, 1)
+    batch = [{**sum_of, "response": r, "label": l} for r, l in (("5", 5), ("6", 5), ("7", None))]
+    assert ask(wire, batch) == (200, [1, 0, None])
+    assert ask(wire, []) == (200, [])
+    many = [{**sum_of, "response": str(i), "label": 5} for i in range(200)]
+    assert ask(wire, many)[1] == [1 if i == 5 else 0 for i in range(200)]
+    status, body = ask(wire, {**sum_of, "response": "7"})
+    assert status == 422 and "no_reference" in body["error"]["message"]
+    status, body = ask(wire, {**sum_of, "response": "6", "label": 5}, "?route=default&detail=1")
+    assert (status, body["reward"]) == (200, 0) and len(body["version"]) == 64
+    assert {c["id"]: c["outcome"] for c in body["checks"]} == {"finished": "pass", "sum": "fail"}
+    assert ask(wire, {**sum_of, "response": "5"}, "?route=gone")[0] == 404
+    for bad in (b"", b"{", b"7", {"prompt": "x"}, {"response": 5}, [{"response": "x"}, 5],
+                {"response": "x", "metadata": []}, {"response": "x", "prompt": [1]}):
+        assert ask(wire, bad)[0] == 400, bad
+    assert wire.receive(100) is None  # nothing of it reaches the controller
 
 
 def test_sigterm_sends_what_is_held_and_exits_cleanly(wire):
