@@ -4,11 +4,14 @@
 #include "common/log.h"
 #include "engine/memory.h"
 #include "engine/model/gguf.h"
+#include "kernels/ops.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NAME = 128, UNKNOWN_SHAPE_BLOCKS = 1024, FLOAT_BYTES = 4 };
+enum { MAX_NAME = 128, UNKNOWN_SHAPE_BLOCKS = 1024 };
+
+static const char *const BACKENDS[] = {NULL, "cpu", "ref"};
 
 /* "Smol LM.gguf" -> "smol-lm": a name is typed in requests, and ':' begins a route there. */
 static struct str plain_name(struct arena *a, struct str from)
@@ -45,11 +48,12 @@ static bool shape(const struct gguf *g, struct str arch, const char *key, uint64
     return gguf_get_u64(g, name, out, NULL) == ERR_OK && *out > 0 && *out < 1u << 24;
 }
 
-/* Bytes of one KV block at four a number: what a backend needs at most. 0 = the file does not say
- * (the model's own loader will then name what is missing). */
-static uint64_t block_bytes(const struct gguf *g)
+/* Bytes of one KV block. 0 = the file does not say (the model's own loader will then name what is
+ * missing). */
+static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
 {
     struct str arch;
+    const struct kern_ops *ops;
     uint64_t layers, width, heads, kv_heads, head_width;
     if (gguf_get_str(g, "general.architecture", &arch, NULL) != ERR_OK ||
         !shape(g, arch, "block_count", &layers) || !shape(g, arch, "embedding_length", &width) ||
@@ -59,7 +63,12 @@ static uint64_t block_bytes(const struct gguf *g)
         kv_heads = heads;
     if (!shape(g, arch, "attention.key_length", &head_width))
         head_width = width / heads;
-    return 2 * layers * kv_heads * head_width * FLOAT_BYTES * KV_BLOCK_TOKENS;
+    const struct kern_attn_shape block = {.n_layer = (uint32_t)layers,
+                                          .n_head_kv = (uint32_t)kv_heads,
+                                          .d_head = (uint32_t)head_width,
+                                          .kv_type = c->kv_dtype == MODEL_KV_INT8 ? KERN_KV_INT8
+                                                                                  : KERN_KV_F16};
+    return kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK ? ops->kv_block_bytes(&block) : 0;
 }
 
 /* What mem_fraction leaves beside the weights; 0 when they alone take more. */
@@ -74,7 +83,8 @@ static uint64_t kv_share_bytes(const struct engine_config *c, const struct gguf 
 static int settle_kv_blocks(const struct engine_config *c, const struct gguf *g, uint32_t *out,
                             struct err *e)
 {
-    uint64_t bytes = block_bytes(g), most = (uint64_t)c->max_running + 1, n = UNKNOWN_SHAPE_BLOCKS;
+    uint64_t bytes = block_bytes(c, g), most = (uint64_t)c->max_running + 1,
+             n = UNKNOWN_SHAPE_BLOCKS;
     most *= ((uint64_t)c->max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     if (c->kv_tokens) {
         n = ((uint64_t)c->kv_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
@@ -99,12 +109,12 @@ static int settle_kv_blocks(const struct engine_config *c, const struct gguf *g,
 static int open_model(struct model **out, const struct engine_config *c, const struct gguf *file,
                       uint32_t n_kv_blocks, struct err *e)
 {
-    static const char *const BACKENDS[] = {NULL, "cpu", "ref"};
     uint32_t max_batch = (uint32_t)c->max_batch_tokens, rows = (uint32_t)c->max_running;
     const struct model_options options = {
         .backend = BACKENDS[c->backend],
         .n_threads = (uint32_t)c->threads,
         .n_kv_blocks = n_kv_blocks,
+        .kv_type = (enum model_kv_type)c->kv_dtype,
         .max_batch_tokens = max_batch,
         .max_batch_rows = rows < max_batch ? rows : max_batch,
     };

@@ -32,10 +32,13 @@ struct model_info {
     struct str weights_hash; /* short hex digest of the file's content, for `weights version` */
 };
 
+enum model_kv_type { MODEL_KV_F16, MODEL_KV_INT8 };
+
 struct model_options {
-    const char *backend;         /* "cpu" (default when NULL) or "ref" */
-    uint32_t n_threads;          /* 0 = usable cores (affinity mask and cgroup quota) */
-    uint32_t n_kv_blocks;        /* size of the KV pool */
+    const char *backend;  /* "cpu" (default when NULL) or "ref" */
+    uint32_t n_threads;   /* 0 = usable cores (affinity mask and cgroup quota) */
+    uint32_t n_kv_blocks; /* size of the KV pool */
+    enum model_kv_type kv_type;
     uint32_t max_batch_tokens;   /* largest n_tok of a batch */
     uint32_t max_batch_rows;     /* largest number of rows with logits in a batch */
     const char *instruction_set; /* of backend cpu; NULL: the best of this machine */

@@ -51,6 +51,18 @@ static void make_heads(const struct attend_job *j, float *qkv, uint32_t position
     }
 }
 
+/* What an int8 cache keeps of a vector: whole multiples of the largest / 127, that step rounded to
+ * float16. */
+static void round_to_bytes(float *x, uint32_t n)
+{
+    float largest = 0;
+    for (uint32_t i = 0; i < n; i++)
+        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+    float step = f16_to_f32(f32_to_f16(largest / 127.0f));
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = step > 0 ? step * fminf(fmaxf(rintf(x[i] / step), -127.0f), 127.0f) : 0.0f;
+}
+
 static void store_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct attend_job *j = arg;
@@ -62,6 +74,8 @@ static void store_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t th
         float *q = j->qkv + (size_t)t * width_of(s);
         float *k = q + s->n_head * s->d_head, *v = k + s->n_head_kv * s->d_head;
         make_heads(j, q, step->position[t]);
+        for (uint32_t h = 0; s->kv_type == KERN_KV_INT8 && h < 2 * s->n_head_kv; h++)
+            round_to_bytes(k + h * s->d_head, s->d_head);
         size_t at = slot(j->d, j->layer->index, step->seq[t], step->position[t], 0);
         memcpy(j->d->kv->k + at, k, s->n_head_kv * s->d_head * sizeof *k);
         memcpy(j->d->kv->v + at, v, s->n_head_kv * s->d_head * sizeof *v);

@@ -1,5 +1,6 @@
 /* kernels/ref/device.h - state of the reference backend: plain C, weights as in the file, float32
- * activations and KV cache. Slow and simple: the truth the others are compared with. */
+ * activations and KV cache (an int8 one holds the rounded values, in float32 too). Slow and simple:
+ * the truth the others are compared with. */
 #ifndef KERNELS_REF_DEVICE_H
 #define KERNELS_REF_DEVICE_H
 

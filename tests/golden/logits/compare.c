@@ -1,6 +1,7 @@
 /* golden_logits BACKEND MAX_KL MIN_TOP1 GOLDEN.bin [--tiny ARCHITECTURE | --env NAME]
- * [--sequences N] [--dump FILE] - a backend against transformers in float32 on the same dequantised
- * weights. The model is a tiny random one, or the file an environment variable names.
+ * [--sequences N] [--int8-kv] [--dump FILE] - a backend against transformers in float32 on the
+ * same dequantised weights. The model is a tiny random one, or the file an environment variable
+ * names.
  *
  * Mean KL(theirs || ours) over the golden top of the vocabulary and one mass for the rest, and how
  * often the most likely token is the same. Each text runs as one sequence, in chunks of 64 tokens.
@@ -20,6 +21,7 @@
 enum { CHUNK = 64, MAX_TOKENS = 1024, MAX_GOLDEN = 16 << 20, SKIPPED = 77 };
 
 struct options {
+    enum model_kv_type kv_type;
     const char *backend, *golden, *dump, *tiny, *env;
     double max_kl, min_top1;
     uint32_t sequences;
@@ -206,6 +208,7 @@ static int open_and_run(struct check *c, const char *path, struct err *e)
     struct buf golden;
     buf_init(&golden, MAX_GOLDEN);
     const struct model_options o = {.backend = c->o.backend,
+                                    .kv_type = c->o.kv_type,
                                     .n_kv_blocks = MAX_TOKENS / KV_BLOCK_TOKENS,
                                     .max_batch_tokens = CHUNK,
                                     .max_batch_rows = CHUNK};
@@ -229,15 +232,16 @@ out:
 
 static bool read_options(int argc, char **argv, struct options *o)
 {
-    static const struct option LONG[] = {{"sequences", required_argument, NULL, 'n'},
-                                         {"dump", required_argument, NULL, 'd'},
-                                         {"tiny", required_argument, NULL, 't'},
-                                         {"env", required_argument, NULL, 'e'},
-                                         {0}};
+    static const struct option LONG[] = {
+        {"sequences", required_argument, NULL, 'n'}, {"dump", required_argument, NULL, 'd'},
+        {"int8-kv", no_argument, NULL, 'k'},         {"tiny", required_argument, NULL, 't'},
+        {"env", required_argument, NULL, 'e'},       {0}};
     o->env = "MILEPOST_TEST_MODEL";
     for (int c; (c = getopt_long(argc, argv, "", LONG, NULL)) != -1;) {
         if (c == 'n')
             o->sequences = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (c == 'k')
+            o->kv_type = MODEL_KV_INT8;
         else if (c == 'd')
             o->dump = optarg;
         else if (c == 't')
@@ -262,7 +266,7 @@ int main(int argc, char **argv)
     struct err e = {0};
     if (!read_options(argc, argv, &c.o)) {
         fputs("usage: golden_logits BACKEND MAX_KL MIN_TOP1_PERCENT GOLDEN.bin "
-              "[--tiny ARCHITECTURE | --env NAME] [--sequences N] [--dump FILE]\n",
+              "[--tiny ARCHITECTURE | --env NAME] [--sequences N] [--int8-kv] [--dump FILE]\n",
               stderr);
         return 2;
     }
