@@ -9,6 +9,7 @@
 #include "common/rng.h"
 #include "engine/model/gguf.h"
 #include "engine/text/byte_map.h"
+#include "engine/text/merge_heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,50 +68,15 @@ struct symbol {
     uint32_t rank;          /* of the pair with next; NO_RANK when none or when merged away */
 };
 
-struct heap {
-    uint64_t *key;
-    size_t n;
-};
-
-static void heap_push(struct heap *h, uint64_t key)
-{
-    size_t at = h->n++;
-    for (; at && h->key[(at - 1) / 2] > key; at = (at - 1) / 2)
-        h->key[at] = h->key[(at - 1) / 2];
-    h->key[at] = key;
-}
-
-static void heap_sink(struct heap *h, size_t at)
-{
-    uint64_t key = h->key[at];
-    for (size_t child; (child = 2 * at + 1) < h->n; at = child) {
-        if (child + 1 < h->n && h->key[child + 1] < h->key[child])
-            child++;
-        if (h->key[child] >= key)
-            break;
-        h->key[at] = h->key[child];
-    }
-    h->key[at] = key;
-}
-
-static uint64_t heap_pop(struct heap *h)
-{
-    uint64_t top = h->key[0];
-    h->key[0] = h->key[--h->n];
-    if (h->n)
-        heap_sink(h, 0);
-    return top;
-}
-
 /* Looks the pair at `at` up again and enters it. */
-static void refresh(const struct bpe *b, struct symbol *s, int32_t at, struct heap *h)
+static void refresh(const struct bpe *b, struct symbol *s, int32_t at, struct merge_heap *h)
 {
     s[at].rank = s[at].next == NONE ? NO_RANK : pair_rank(b, s[at].id, s[s[at].next].id);
     if (s[at].rank != NO_RANK)
-        heap_push(h, (uint64_t)s[at].rank << 32 | (uint32_t)at);
+        merge_heap_push(h, (uint64_t)s[at].rank << 32 | (uint32_t)at);
 }
 
-static void merge_at(const struct bpe *b, struct symbol *s, int32_t at, struct heap *h)
+static void merge_at(const struct bpe *b, struct symbol *s, int32_t at, struct merge_heap *h)
 {
     int32_t gone = s[at].next;
     s[at].id = b->result[s[at].rank];
@@ -124,7 +90,7 @@ static void merge_at(const struct bpe *b, struct symbol *s, int32_t at, struct h
 }
 
 /* Every merge removes one entry and enters at most two, so 2 n entries are enough. */
-static void merge_long(const struct bpe *b, struct symbol *s, size_t n, struct heap *h,
+static void merge_long(const struct bpe *b, struct symbol *s, size_t n, struct merge_heap *h,
                        struct id_sink *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -136,10 +102,9 @@ static void merge_long(const struct bpe *b, struct symbol *s, size_t n, struct h
         if (s[i].rank != NO_RANK)
             h->key[h->n++] = (uint64_t)s[i].rank << 32 | i;
     }
-    for (size_t i = h->n / 2; i-- > 0;)
-        heap_sink(h, i);
+    merge_heap_order(h);
     while (h->n) {
-        uint64_t top = heap_pop(h);
+        uint64_t top = merge_heap_pop(h);
         int32_t at = (int32_t)(top & UINT32_MAX);
         if (s[at].rank == top >> 32)
             merge_at(b, s, at, h);
@@ -154,7 +119,7 @@ static int encode_long(const struct bpe *b, struct str word, struct id_sink *out
         return err_set(e, ERR_INVALID, "tokenizer: a word of %zu bytes; at most %d", word.n,
                        BPE_MAX_WORD_BYTES);
     struct symbol *symbols = malloc(word.n * sizeof *symbols);
-    struct heap heap = {.key = malloc(2 * word.n * sizeof *heap.key)};
+    struct merge_heap heap = {.key = malloc(2 * word.n * sizeof *heap.key)};
     int rc = ERR_OK;
     if (!symbols || !heap.key) {
         rc = err_set(e, ERR_NOMEM, "tokenizer: no memory for a word of %zu bytes", word.n);

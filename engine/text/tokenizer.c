@@ -1,6 +1,8 @@
-/* Byte-level BPE from a GGUF file: added tokens are cut out of the text first, the rest goes
- * through UTF-8 check, pre-split and merging, one word at a time. Everything built at open is read
- * only after; what encoding needs lives on the caller's stack and heap, so any thread may encode.
+/* The tokenizer of a GGUF file: added tokens are cut out of the text first. Byte-level BPE puts the
+ * rest through UTF-8 check, pre-split and merging, one word at a time; SentencePiece merges all of
+ * what lies between two added tokens, with an empty space in front where the file says so. All
+ * built at open is read only after; what encoding needs lives on the caller's stack and heap, so
+ * any thread may encode.
  */
 #include "engine/text/tokenizer.h"
 
@@ -8,6 +10,7 @@
 #include "engine/model/gguf.h"
 #include "engine/text/bpe.h"
 #include "engine/text/pretok.h"
+#include "engine/text/spm.h"
 
 #include <stdlib.h>
 
@@ -17,7 +20,9 @@ struct tokenizer {
     struct arena arena;
     struct vocab vocab;
     struct bpe bpe;
-    struct pretok *pretok;
+    struct pretok *pretok; /* NULL: SentencePiece */
+    struct spm spm;
+    bool adds_space; /* in front of a text and behind a control token */
     struct tokenizer_info info;
     int32_t end[MAX_END_IDS];
     uint32_t n_end;
@@ -74,7 +79,7 @@ static int read_info(struct tokenizer *t, const struct gguf *file, struct err *e
     TRY(read_id(file, "tokenizer.ggml.eot_token_id", info->n_vocab, &turn_end, e));
     rc = gguf_get_bool(file, "tokenizer.ggml.add_bos_token", &info->add_bos, e);
     if (rc == ERR_NOT_FOUND) {
-        info->add_bos = pretok_is_bos_default(t->pretok);
+        info->add_bos = !t->pretok || pretok_is_bos_default(t->pretok);
         rc = ERR_OK;
     }
     info->add_bos = info->add_bos && info->bos >= 0;
@@ -89,19 +94,56 @@ out:
     return rc;
 }
 
-static int check_model(const struct gguf *file, struct err *e)
+static int read_model(const struct gguf *file, bool *is_spm, struct err *e)
 {
     struct str model;
     int rc = gguf_get_str(file, "tokenizer.ggml.model", &model, e);
     if (rc != ERR_OK)
         return err_wrap(e, "tokenizer");
-    if (!str_eq_c(model, "gpt2"))
+    *is_spm = str_eq_c(model, "llama");
+    if (!*is_spm && !str_eq_c(model, "gpt2"))
         return err_set(e, ERR_UNSUPPORTED,
                        "tokenizer.ggml.model: '" STR_FMT
-                       "' is not known; known is gpt2 (byte-level "
-                       "BPE)",
+                       "' is not known; known are gpt2 (byte-level BPE) and llama (SentencePiece)",
                        STR_ARG(str_slice(model, 0, 40)));
     return ERR_OK;
+}
+
+static int read_flag(const struct gguf *file, const char *key, bool *out, struct err *e)
+{
+    int rc = gguf_get_bool(file, key, out, e);
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc == ERR_OK ? rc : err_wrap(e, "tokenizer");
+}
+
+/* Of SentencePiece's normalisers only the identity is known. */
+static int open_spm(struct tokenizer *t, const struct gguf *file, struct err *e)
+{
+    bool joins_spaces = false;
+    struct gguf_array map = {.n = 0};
+    int rc;
+    t->adds_space = true;
+    TRY(read_flag(file, "tokenizer.ggml.add_space_prefix", &t->adds_space, e));
+    TRY(read_flag(file, "tokenizer.ggml.remove_extra_whitespaces", &joins_spaces, e));
+    if (joins_spaces ||
+        (gguf_get_array(file, "tokenizer.ggml.precompiled_charsmap", &map, NULL) == ERR_OK &&
+         map.n))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "tokenizer: SentencePiece with a normaliser other than the identity "
+                       "(precompiled_charsmap, remove_extra_whitespaces) is not supported");
+    TRY(vocab_init(&t->vocab, file, VOCAB_PIECES, &t->arena, e));
+    TRY(spm_init(&t->spm, &t->vocab, file, &t->arena, e));
+out:
+    return rc;
+}
+
+static int open_bpe(struct tokenizer *t, const struct gguf *file, struct str split, struct err *e)
+{
+    int rc;
+    TRY(pretok_open(&t->pretok, split, e));
+    TRY(vocab_init(&t->vocab, file, VOCAB_BYTE_LEVEL, &t->arena, e));
+    TRY(bpe_init(&t->bpe, &t->vocab, file, &t->arena, e));
+out:
+    return rc;
 }
 
 int tokenizer_open(struct tokenizer **out, const struct gguf *file, struct err *e)
@@ -117,16 +159,15 @@ int tokenizer_open(struct tokenizer **out, const struct gguf *file, struct err *
 int tokenizer_open_split(struct tokenizer **out, const struct gguf *file, struct str split,
                          struct err *e)
 {
+    bool is_spm;
     int rc;
     *out = NULL;
     struct tokenizer *t = calloc(1, sizeof *t);
     if (!t)
         return err_set(e, ERR_NOMEM, "tokenizer: no memory");
     arena_init(&t->arena, 512 * MiB);
-    TRY(check_model(file, e));
-    TRY(pretok_open(&t->pretok, split, e));
-    TRY(vocab_init(&t->vocab, file, &t->arena, e));
-    TRY(bpe_init(&t->bpe, &t->vocab, file, &t->arena, e));
+    TRY(read_model(file, &is_spm, e));
+    TRY(is_spm ? open_spm(t, file, e) : open_bpe(t, file, split, e));
     TRY(read_info(t, file, e));
     *out = t;
     t = NULL;
@@ -197,6 +238,8 @@ static size_t utf8_run(struct str s, bool is_valid)
 
 static int encode_plain(struct encoding *c, struct str text)
 {
+    if (!c->t->pretok)
+        return spm_encode(&c->t->spm, text, &c->out, c->e);
     while (text.n) {
         size_t valid = utf8_run(text, true);
         int rc = encode_valid(c, str_slice(text, 0, valid));
@@ -211,14 +254,13 @@ static int encode_plain(struct encoding *c, struct str text)
     return ERR_OK;
 }
 
-/* Position of the next added token, its id in *id; text.n and -1 when there is none. */
-static size_t find_added(const struct vocab *v, struct str text, bool with_control, int32_t *id)
+/* Position of the next user-defined token, its id in *id; text.n and -1 when there is none. */
+static size_t find_user_defined(const struct vocab *v, struct str text, int32_t *id)
 {
-    const bool *first = v->added_first[with_control];
     for (size_t at = 0; at < text.n; at++) {
-        if (!first[(unsigned char)text.p[at]])
+        if (!v->added_first[0][(unsigned char)text.p[at]])
             continue;
-        *id = vocab_match_added(v, str_slice(text, at, text.n), with_control);
+        *id = vocab_match_added(v, str_slice(text, at, text.n), false);
         if (*id >= 0)
             return at;
     }
@@ -226,19 +268,74 @@ static size_t find_added(const struct vocab *v, struct str text, bool with_contr
     return text.n;
 }
 
-static int encode_text(struct encoding *c, struct str text, bool parse_special)
+/* The same for control tokens; the longest added token at the leftmost place counts, so a user
+ * defined one may stand in the way. */
+static size_t find_control(const struct vocab *v, struct str text, int32_t *id)
+{
+    for (size_t at = 0; at < text.n; at++) {
+        if (!v->added_first[1][(unsigned char)text.p[at]])
+            continue;
+        *id = vocab_match_added(v, str_slice(text, at, text.n), true);
+        if (vocab_is_control(v, *id))
+            return at;
+        at += *id >= 0 ? v->bytes[*id].n - 1 : 0;
+    }
+    *id = -1;
+    return text.n;
+}
+
+static int encode_between(struct encoding *c, struct str text)
 {
     const struct vocab *v = &c->t->vocab;
     while (text.n) {
         int32_t added;
-        size_t at = find_added(v, text, parse_special, &added);
+        size_t at = find_user_defined(v, text, &added);
         int rc = encode_plain(c, str_slice(text, 0, at));
-        if (rc != ERR_OK)
+        if (rc != ERR_OK || added < 0)
             return rc;
-        if (added < 0)
-            break;
         id_sink_put(&c->out, added);
         text = str_slice(text, at + v->bytes[added].n, text.n);
+    }
+    return ERR_OK;
+}
+
+/* Text without control tokens, in SentencePiece's spelling: U+2581 is a space, and one more stands
+ * in front. */
+static int encode_pieces(struct encoding *c, struct str text)
+{
+    static const struct str SPACE = {"\xE2\x96\x81", 3};
+    struct buf plain;
+    int rc;
+    if (!text.n || (!c->t->adds_space && str_find(text, SPACE, 0) < 0))
+        return encode_between(c, text);
+    buf_init(&plain, text.n + 1);
+    if (c->t->adds_space)
+        buf_put_char(&plain, ' ');
+    for (ptrdiff_t at; (at = str_find(text, SPACE, 0)) >= 0;) {
+        buf_put_str(&plain, str_slice(text, 0, (size_t)at));
+        buf_put_char(&plain, ' ');
+        text = str_slice(text, (size_t)at + SPACE.n, text.n);
+    }
+    buf_put_str(&plain, text);
+    TRY(buf_check(&plain, "tokenizer: text", c->e));
+    TRY(encode_between(c, buf_str(&plain)));
+out:
+    buf_free(&plain);
+    return rc;
+}
+
+static int encode_text(struct encoding *c, struct str text, bool parse_special)
+{
+    const struct vocab *v = &c->t->vocab;
+    while (text.n) {
+        int32_t control = -1;
+        size_t at = parse_special ? find_control(v, text, &control) : text.n;
+        struct str before = str_slice(text, 0, at);
+        int rc = c->t->pretok ? encode_between(c, before) : encode_pieces(c, before);
+        if (rc != ERR_OK || control < 0)
+            return rc;
+        id_sink_put(&c->out, control);
+        text = str_slice(text, at + v->bytes[control].n, text.n);
     }
     return ERR_OK;
 }
@@ -251,10 +348,11 @@ int tokenizer_encode(const struct tokenizer *t, struct str text, bool parse_spec
         return err_set(e, ERR_INVALID, "tokenizer: text of %zu bytes; at most %d", text.n,
                        BPE_MAX_WORD_BYTES);
     struct encoding c = {.t = t, .out = {.ids = ids, .cap = cap}, .e = e};
-    int rc = pretok_scan_open(&c.scan, t->pretok, e);
+    int rc = t->pretok ? pretok_scan_open(&c.scan, t->pretok, e) : ERR_OK;
     if (rc == ERR_OK)
         rc = encode_text(&c, text, parse_special);
-    pretok_scan_close(&c.scan);
+    if (t->pretok)
+        pretok_scan_close(&c.scan);
     if (rc != ERR_OK)
         return rc;
     *n = c.out.n;
@@ -291,7 +389,14 @@ bool tokenizer_is_end(const struct tokenizer *t, int32_t id)
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
                       struct buf *out)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!skip_special || !tokenizer_is_special(t, ids[i]))
-            buf_put_str(out, tokenizer_token_bytes(t, ids[i]));
+    bool drops_space = t->adds_space;
+    for (size_t i = 0; i < n; i++) {
+        struct str bytes = tokenizer_token_bytes(t, ids[i]);
+        bool is_special = tokenizer_is_special(t, ids[i]);
+        if (!is_special && drops_space)
+            bytes = str_slice(bytes, bytes.n && bytes.p[0] == ' ', bytes.n);
+        drops_space = is_special && t->adds_space;
+        if (!skip_special || !is_special)
+            buf_put_str(out, bytes);
+    }
 }

@@ -1,7 +1,8 @@
 /* engine/text/tokenizer.h - text to token ids and back.
  *
- * Byte-level BPE with the pre-splits gpt-2, llama-bpe (Llama 3), qwen2 and smollm, taken from the
- * GGUF's tokenizer.ggml.* keys. Immutable after open: any number of threads may encode and decode
+ * Byte-level BPE with the pre-splits gpt-2, llama-bpe (Llama 3), qwen2 and smollm, or SentencePiece
+ * BPE with scores (tokenizer.ggml.model = llama: Llama 2, Mistral, Gemma), taken from the GGUF's
+ * tokenizer.ggml.* keys. Immutable after open: any number of threads may encode and decode
  * at once, each with its own scratch. Input may be any bytes. */
 #ifndef ENGINE_TEXT_TOKENIZER_H
 #define ENGINE_TEXT_TOKENIZER_H
@@ -34,7 +35,10 @@ const struct tokenizer_info *tokenizer_get_info(const struct tokenizer *t);
  * Decoding gives the text back byte for byte, invalid UTF-8 too, but for bytes that no token of the
  * vocabulary stands for (SmolLM2 lacks 21: six control characters and lead bytes of unassigned or
  * invalid code points): they are left out, as Hugging Face tokenizers do. A run of invalid UTF-8 is
- * a word of its own. User-defined tokens are found in the text with parse_special or without. */
+ * a word of its own. User-defined tokens are found in the text with parse_special or without.
+ *
+ * SentencePiece: U+2581 is a space. With add_space_prefix one space is put before the text and
+ * behind each control token, and decoding drops it there. */
 MUST_USE int tokenizer_encode(const struct tokenizer *t, struct str text, bool parse_special,
                               int32_t *ids, size_t cap, size_t *n, struct err *e);
 

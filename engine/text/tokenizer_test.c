@@ -285,7 +285,7 @@ static void assert_refused(const struct fixture *f, int code, const char *part)
 static void test_bad_files(void **state)
 {
     (void)state;
-    assert_refused(&(struct fixture){.model = "llama"}, ERR_UNSUPPORTED, "'llama' is not known");
+    assert_refused(&(struct fixture){.model = "t5"}, ERR_UNSUPPORTED, "'t5' is not known");
     assert_refused(&(struct fixture){.split = "tekken"}, ERR_UNSUPPORTED, "smollm");
     assert_refused(&(struct fixture){.merge = {"a b", "ab q?", "nope c"}}, ERR_INVALID, "merge 1");
     assert_refused(&(struct fixture){.merge = {"ab"}}, ERR_INVALID, "two parts");

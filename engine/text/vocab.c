@@ -117,21 +117,70 @@ static void make_markers_control(struct vocab *v, const struct str *tokens)
         "<end_of_turn>",
         "[INST]",
         "[/INST]",
-        "<s>",
-        "</s>",
         "<\xEF\xBD\x9CUser\xEF\xBD\x9C>",
         "<\xEF\xBD\x9C"
         "Assistant\xEF\xBD\x9C>",
+        "<s>",
+        "</s>",
     };
+    /* In Gemma's pieces <s> is a tag of HTML. */
+    size_t n_markers = sizeof MARKERS / sizeof *MARKERS - (v->spelling == VOCAB_PIECES ? 2 : 0);
     for (uint32_t i = 0; i < v->n; i++) {
         if (v->kind[i] != TOKEN_USER_DEFINED && v->kind[i] != TOKEN_NORMAL)
             continue;
         if (tokens[i].n == 0 || (tokens[i].p[0] != '<' && tokens[i].p[0] != '['))
             continue;
-        for (size_t k = 0; k < sizeof MARKERS / sizeof *MARKERS; k++)
+        for (size_t k = 0; k < n_markers; k++)
             if (str_eq_c(tokens[i], MARKERS[k]))
                 v->kind[i] = TOKEN_CONTROL;
     }
+}
+
+/* Spaces for U+2581; returns the bytes written, at most text.n. */
+static size_t unescape_spaces(struct str text, char *to)
+{
+    size_t n = 0;
+    while (text.n) {
+        bool is_space = str_starts(text, STR("\xE2\x96\x81"));
+        to[n++] = is_space ? ' ' : *text.p;
+        text = str_slice(text, is_space ? 3 : 1, text.n);
+    }
+    return n;
+}
+
+/* "<0x0A>", or -1. */
+static int parse_byte_piece(struct str text)
+{
+    static const char DIGITS[] = "0123456789ABCDEF";
+    if (text.n != 6 || !str_starts(text, STR("<0x")) || text.p[5] != '>')
+        return -1;
+    const char *high = memchr(DIGITS, text.p[3], 16), *low = memchr(DIGITS, text.p[4], 16);
+    return high && low ? (int)(high - DIGITS) * 16 + (int)(low - DIGITS) : -1;
+}
+
+/* An unused piece is no word: no text becomes one. */
+static int store_piece(struct vocab *v, uint32_t id, struct str text, char *to, bool *is_word,
+                       struct err *e)
+{
+    *is_word = v->kind[id] == TOKEN_NORMAL && text.n;
+    if (v->kind[id] == TOKEN_BYTE) {
+        int byte = parse_byte_piece(text);
+        if (byte < 0 || v->byte_token[byte] >= 0)
+            return err_set(e, ERR_INVALID,
+                           "tokenizer.ggml.tokens: token %u '" STR_FMT
+                           "' is of type byte; want <0x00> to <0xFF>, each once",
+                           id, STR_ARG(str_slice(text, 0, 40)));
+        *to = (char)byte;
+        v->byte_token[byte] = (int32_t)id;
+        v->bytes[id] = (struct str){to, 1};
+        return ERR_OK;
+    }
+    v->bytes[id] = (struct str){to, text.n};
+    if (v->kind[id] == TOKEN_CONTROL || v->kind[id] == TOKEN_UNKNOWN)
+        memcpy(to, text.p, text.n);
+    else
+        v->bytes[id].n = unescape_spaces(text, to);
+    return ERR_OK;
 }
 
 /* Words decode to bytes. A text that stands for no bytes, and every added token, is kept as it is.
@@ -224,10 +273,31 @@ static int alloc_tables(struct vocab *v, struct arena *a, struct err *e)
     return ERR_OK;
 }
 
-int vocab_init(struct vocab *v, const struct gguf *file, struct arena *a, struct err *e)
+static int store_tokens(struct vocab *v, const struct str *tokens, char *blob, struct err *e)
 {
-    *v = (struct vocab){.seed = rng_entropy()};
+    int rc = ERR_OK;
+    for (uint32_t i = 0; i < v->n; i++) {
+        bool is_word = false;
+        if (v->spelling == VOCAB_BYTE_LEVEL)
+            is_word = store_bytes(v, i, tokens[i], blob);
+        else
+            TRY(store_piece(v, i, tokens[i], blob, &is_word, e));
+        if (is_word)
+            TRY(add_word(v, i, e));
+        blob += tokens[i].n;
+    }
+    for (int i = 0; i < 256; i++)
+        v->n_missing_bytes += v->byte_id[i] < 0 && v->byte_token[i] < 0;
+out:
+    return rc;
+}
+
+int vocab_init(struct vocab *v, const struct gguf *file, enum vocab_spelling spelling,
+               struct arena *a, struct err *e)
+{
+    *v = (struct vocab){.spelling = spelling, .seed = rng_entropy()};
     memset(v->byte_id, 0xFF, sizeof v->byte_id);
+    memset(v->byte_token, 0xFF, sizeof v->byte_token);
     struct gguf_array tokens;
     size_t total = 0;
     int rc;
@@ -239,13 +309,7 @@ int vocab_init(struct vocab *v, const struct gguf *file, struct arena *a, struct
     char *blob = arena_alloc(a, total + 1);
     if (!blob)
         return err_set(e, ERR_NOMEM, "tokenizer: no memory for %zu bytes of tokens", total);
-    for (uint32_t i = 0; i < v->n; i++) {
-        if (store_bytes(v, i, tokens.strings[i], blob))
-            TRY(add_word(v, i, e));
-        blob += tokens.strings[i].n;
-    }
-    for (int i = 0; i < 256; i++)
-        v->n_missing_bytes += v->byte_id[i] < 0;
+    TRY(store_tokens(v, tokens.strings, blob, e));
     TRY(sort_added(v, a, e));
 out:
     return rc;

@@ -1,4 +1,4 @@
-/* engine/text/vocab.h - the tokens of a byte-level vocabulary: bytes by id, id by bytes.
+/* engine/text/vocab.h - the tokens of a vocabulary: bytes by id, id by bytes.
  *
  * Two name spaces that never mix: *words*, which BPE may produce from text, and *added* tokens
  * (control, unknown, user defined), which are found whole in the text or not at all. A control
@@ -25,13 +25,20 @@ enum token_kind { /* tokenizer.ggml.token_type, GGUF specification */
                   TOKEN_BYTE
 };
 
+enum vocab_spelling {                   /* of words in the file */
+                      VOCAB_BYTE_LEVEL, /* GPT-2's visible code points stand for bytes */
+                      VOCAB_PIECES      /* SentencePiece: U+2581 is a space, <0x0A> a byte */
+};
+
 struct vocab {
+    enum vocab_spelling spelling;
     uint32_t n;
-    struct str *bytes;    /* [n] what the token decodes to; an added token's own text */
-    uint8_t *kind;        /* [n] enum token_kind */
-    int32_t byte_id[256]; /* the word of that one byte, -1 when the file has none */
-    uint32_t n_missing_bytes;
-    uint32_t *word_slot; /* open addressing, id + 1, 0 is free */
+    struct str *bytes;        /* [n] what the token decodes to; an added token's own text */
+    uint8_t *kind;            /* [n] enum token_kind */
+    int32_t byte_id[256];     /* the word of that one byte, -1 when the file has none */
+    int32_t byte_token[256];  /* pieces: the token of type byte, -1 when the file has none */
+    uint32_t n_missing_bytes; /* with neither */
+    uint32_t *word_slot;      /* open addressing, id + 1, 0 is free */
     uint64_t word_mask, seed;
     uint32_t n_added;
     int32_t *added;           /* [n_added] sorted by bytes */
@@ -39,7 +46,8 @@ struct vocab {
 };
 
 /* Memory from `a`. ERR_INVALID names the token at fault, ERR_NOMEM when `a` is full. */
-MUST_USE int vocab_init(struct vocab *v, const struct gguf *file, struct arena *a, struct err *e);
+MUST_USE int vocab_init(struct vocab *v, const struct gguf *file, enum vocab_spelling spelling,
+                        struct arena *a, struct err *e);
 
 /* -1 when there is none. */
 int32_t vocab_find_word(const struct vocab *v, struct str bytes);
