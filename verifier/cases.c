@@ -32,6 +32,7 @@ static const struct case_kind CASE_KINDS[] = {
     {"jsonschema", "json_schema", "{}", REFERENCE_PARAMETER, "schema", WORDS},
     {"gsm8k", "number", "{}", REFERENCE_METADATA_TEXT, WORDS},
     {"number", "number", "{}", REFERENCE_METADATA_TEXT, WORDS},
+    {"math", "math", "{}", REFERENCE_METADATA_TEXT, WORDS},
     {"exact", "exact", "{}", REFERENCE_METADATA_TEXT, WORDS},
     {"contains", "contains", "{}", REFERENCE_PARAMS_JSON, WORDS},
     {"regex", "regex", "{}", REFERENCE_PARAMETER, "pattern", WORDS},
