@@ -72,6 +72,17 @@ static void compare_one(const struct math *m, const struct check_item *item, str
     t->is_undecided = t->is_undecided || v == MATH_UNDECIDED;
 }
 
+static struct check_verdict verdict_of(const struct tally *t, enum math_found found, size_t n)
+{
+    if (!t->has_reference)
+        return check_unscored(n ? "bad_reference" : "no_reference");
+    if (found != MATH_ANSWER_FOUND)
+        return check_pass_if(false, found == MATH_ANSWER_NONE ? "no_answer" : "open_box");
+    if (!t->is_same && t->is_undecided)
+        return check_unscored("inconclusive");
+    return check_pass_if(t->is_same, "different");
+}
+
 static struct check_verdict math_run(const void *state, const struct check_item *item)
 {
     const struct math *m = state;
@@ -87,13 +98,7 @@ static struct check_verdict math_run(const void *state, const struct check_item 
         if (check_is_late(item))
             return check_unscored("timeout");
     }
-    if (!t.has_reference)
-        return check_unscored(n ? "bad_reference" : "no_reference");
-    if (found != MATH_ANSWER_FOUND)
-        return check_pass_if(false, found == MATH_ANSWER_NONE ? "no_answer" : "open_box");
-    if (!t.is_same && t.is_undecided)
-        return check_unscored("inconclusive");
-    return check_pass_if(t.is_same, "different");
+    return verdict_of(&t, found, n);
 }
 
 const struct check_ops CHECK_MATH = {

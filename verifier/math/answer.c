@@ -2,16 +2,14 @@
 #include "verifier/math/answer.h"
 
 #include "verifier/math/answer_find.h"
+#include "verifier/math/chars.h"
 #include "verifier/text/text.h"
-
-#include <string.h>
 
 enum { ANSWER_MAX = 4096, LINE_MAX_BYTES = 300 };
 
 static bool is_alnum(char c)
 {
-    char low = (char)(c | 32);
-    return (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9');
+    return is_letter(c) || is_digit(c);
 }
 
 /* 73 of **73**; the power of 2**3 stays. */
@@ -32,14 +30,23 @@ static struct str without_bold(struct str s, struct arena *a)
     return (struct str){to, n};
 }
 
+/* Without white space and marks at both ends; one pass. */
 static struct str plain_ends(struct str s)
 {
-    s = text_trim(s);
-    while (s.n && strchr("*_`:=", s.p[0]))
-        s = text_trim(str_slice(s, 1, s.n));
-    while (s.n && strchr(".,;:*`", s.p[s.n - 1]))
-        s = text_trim(str_slice(s, 0, s.n - 1));
-    return s;
+    size_t from = 0, to = s.n;
+    while (from < to && is_one_of(s.p[from], "*_`:= \t\r\n"))
+        from++;
+    while (to > from && is_one_of(s.p[to - 1], ".,;:*` \t\r\n"))
+        to--;
+    return text_trim(str_slice(s, from, to));
+}
+
+static struct str behind_marks(struct str s)
+{
+    size_t from = 0;
+    while (is_one_of(char_at(s, from), ":*_ \t\r\n"))
+        from++;
+    return str_slice(s, from, s.n);
 }
 
 static struct str finish(struct str s, struct arena *a)
@@ -104,8 +111,9 @@ static struct str without_label(struct str s)
 
 static bool from_text(struct str s, struct arena *a, struct str *out)
 {
-    s = finish(s, a);
-    if (answer_is_prose(s) && within_prose(s, a, out))
+    bool is_long = s.n > ANSWER_MAX;
+    s = is_long ? s : finish(s, a);
+    if ((is_long || answer_is_prose(s)) && within_prose(s, a, out))
         return true;
     *out = finish(without_label(s), a);
     return out->n > 0;
@@ -114,9 +122,7 @@ static bool from_text(struct str s, struct arena *a, struct str *out)
 /* First line with something on it, up to the end of its sentence. */
 static struct str first_sentence(struct str s)
 {
-    s = text_trim(s);
-    while (s.n && strchr(":*_ ", s.p[0]))
-        s = text_trim(str_slice(s, 1, s.n));
+    s = behind_marks(s);
     for (size_t i = 0; i < s.n; i++) {
         bool is_stop = s.p[i] == '.' && i + 1 < s.n && (s.p[i + 1] == ' ' || s.p[i + 1] == '\n');
         if (s.p[i] == '\n' || is_stop)
@@ -134,9 +140,7 @@ static bool is_display(struct str s)
 /* What follows a cue: the formula there, else its sentence. */
 static bool from_cue(struct str rest, struct arena *a, struct str *out)
 {
-    struct str s = text_trim(rest);
-    while (s.n && strchr(":*_ ", s.p[0]))
-        s = text_trim(str_slice(s, 1, s.n));
+    struct str s = behind_marks(rest);
     struct str line = first_sentence(s);
     ptrdiff_t close = str_starts(s, STR("\\["))  ? str_find(s, STR("\\]"), 2)
                       : str_starts(s, STR("$$")) ? str_find(s, STR("$$"), 2)
@@ -164,6 +168,29 @@ static struct str last_line(struct str s)
     return best;
 }
 
+static bool behind_hashes(struct str text, struct str *line)
+{
+    ptrdiff_t last = -1;
+    for (ptrdiff_t i = 0; (i = str_find(text, STR("####"), (size_t)i)) >= 0; i++)
+        last = i;
+    if (last < 0)
+        return false;
+    struct str rest = text_trim(str_slice(text, (size_t)last + 4, text.n));
+    str_split(&rest, '\n', line);
+    return true;
+}
+
+static bool from_whole(struct str text, struct arena *a, struct str *out)
+{
+    text = text_trim(text);
+    if (text.n <= ANSWER_MAX && !answer_is_prose(text))
+        return from_text(text, a, out);
+    if (within_prose(text, a, out))
+        return true;
+    struct str line = last_line(text);
+    return line.n > 0 && line.n <= LINE_MAX_BYTES && from_text(line, a, out);
+}
+
 enum math_found math_answer(struct str text, struct arena *a, struct str *out)
 {
     struct answer_parts parts;
@@ -173,23 +200,10 @@ enum math_found math_answer(struct str text, struct arena *a, struct str *out)
         *out = box > 0 ? joined(text, &parts, a) : STR("");
         return box > 0 ? MATH_ANSWER_FOUND : MATH_ANSWER_OPEN_BOX;
     }
-    ptrdiff_t hashes = -1;
-    for (ptrdiff_t i = 0; (i = str_find(text, STR("####"), (size_t)i)) >= 0; i++)
-        hashes = i;
-    if (hashes >= 0) {
-        rest = str_slice(text, (size_t)hashes + 4, text.n);
-        rest = text_trim(rest);
-        str_split(&rest, '\n', &line);
-        return from_text(line, a, out) ? MATH_ANSWER_FOUND : MATH_ANSWER_NONE;
-    }
-    if (answer_cue(text, &rest) && from_cue(rest, a, out))
-        return MATH_ANSWER_FOUND;
-    text = text_trim(text);
-    if (text.n <= ANSWER_MAX && !answer_is_prose(text))
-        return from_text(text, a, out) ? MATH_ANSWER_FOUND : MATH_ANSWER_NONE;
-    if (within_prose(text, a, out))
-        return MATH_ANSWER_FOUND;
-    line = last_line(text);
-    bool is_short = line.n > 0 && line.n <= LINE_MAX_BYTES && from_text(line, a, out);
-    return is_short ? MATH_ANSWER_FOUND : MATH_ANSWER_NONE;
+    bool found = false;
+    if (behind_hashes(text, &line))
+        found = from_text(line, a, out);
+    else
+        found = (answer_cue(text, &rest) && from_cue(rest, a, out)) || from_whole(text, a, out);
+    return found ? MATH_ANSWER_FOUND : MATH_ANSWER_NONE;
 }

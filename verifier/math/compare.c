@@ -52,7 +52,22 @@ static bool says_domain(const struct math_node *n)
            n->child[1]->kind == MATH_REALS;
 }
 
-/* Without "n in Z" and the like, and with the two values of each plus-minus in its place. */
+/* One element as it counts: none for "n in Z" beside others, two for a plus-minus. */
+static uint32_t put_element(struct math_work *w, const struct math_node *from, bool is_alone,
+                            const struct math_node **to)
+{
+    const struct math_node *plain = math_plain(w, from);
+    if (!plain || (says_domain(plain) && !is_alone))
+        return 0;
+    bool is_pair =
+        plain != from && plain->n == 2 && math_is_bare_list(plain) && !math_is_bare_list(from);
+    to[0] = is_pair ? plain->child[0] : plain;
+    if (is_pair)
+        to[1] = plain->child[1];
+    return is_pair ? 2 : 1;
+}
+
+/* The elements of a list, or the one that another tree is. */
 static const struct math_node *elements(struct math_work *w, const struct math_node *n)
 {
     const struct math_node *one[] = {n};
@@ -60,24 +75,14 @@ static const struct math_node *elements(struct math_work *w, const struct math_n
     const struct math_node *const *from = is_list ? n->child : one;
     uint32_t n_from = is_list ? n->n : 1, count = 0;
     const struct math_node **item = arena_array(w->arena, 2 * n_from + 1, sizeof *item);
-    for (uint32_t i = 0; item && i < n_from; i++) {
-        const struct math_node *plain = math_plain(w, from[i]);
-        bool is_pair = plain && plain != from[i] && math_is_bare_list(plain) &&
-                       !math_is_bare_list(from[i]) && plain->n == 2;
-        if (!plain)
-            return NULL;
-        if (says_domain(plain) && n_from > 1)
-            continue;
-        item[count++] = is_pair ? plain->child[0] : plain;
-        if (is_pair)
-            item[count++] = plain->child[1];
-    }
+    for (uint32_t i = 0; item && i < n_from; i++)
+        count += put_element(w, from[i], n_from == 1, item + count);
     struct math_node *out = item ? math_node_many(w, MATH_LIST, 0, item, count) : NULL;
     if (out) {
         out->open = is_list ? n->open : 0;
         out->close = n->close;
     }
-    return out;
+    return w->is_spent ? NULL : out;
 }
 
 static bool same_lists(struct math_work *w, const struct math_node *want,
@@ -104,6 +109,11 @@ static bool points_up(int op)
     return op == MATH_GT || op == MATH_GE;
 }
 
+static bool is_order(int op)
+{
+    return op >= MATH_LT && op <= MATH_GE;
+}
+
 static bool is_strict(int op)
 {
     return op == MATH_LT || op == MATH_GT;
@@ -117,8 +127,7 @@ static bool same_up_to_factor(struct math_work *w, const struct math_node *a,
     int p = a->ops[0], q = b->ops[0];
     bool are_equations = math_is_equation(a) && math_is_equation(b);
     bool are_unequal = p == MATH_NE && q == MATH_NE;
-    bool are_ordered = p >= MATH_LT && p <= MATH_GE && q >= MATH_LT && q <= MATH_GE &&
-                       is_strict(p) == is_strict(q);
+    bool are_ordered = is_order(p) && is_order(q) && is_strict(p) == is_strict(q);
     if (!are_equations && (a->n != 2 || b->n != 2 || (!are_unequal && !are_ordered)))
         return false;
     const struct math_node *x = less(w, a), *y = less(w, b);
@@ -180,20 +189,32 @@ static bool is_clock_part(const struct math_node *n)
     return n->kind == MATH_NUMBER && n->text.n == 2 && n->text.p[0] == '0';
 }
 
-/* 7:32 = 14:64, but 1:00 is not 12:00. */
+static bool has_clock_part(const struct math_node *ratio)
+{
+    for (uint32_t i = 0; i < ratio->n; i++)
+        if (is_clock_part(ratio->child[i]))
+            return true;
+    return false;
+}
+
+static bool same_quotient(struct math_work *w, const struct math_node *ratio,
+                          const struct math_node *value)
+{
+    const struct math_node *quotient =
+        ratio->n == 2 ? math_node_two(w, MATH_DIVIDE, 0, ratio->child[0], ratio->child[1]) : NULL;
+    return quotient && math_scalar_same(w, quotient, value);
+}
+
+/* 7:32 = 14:64 = 7/32, but 1:00 is not 12:00. */
 static bool same_ratios(struct math_work *w, const struct math_node *a, const struct math_node *b)
 {
-    if (a->kind != MATH_RATIO || b->kind != MATH_RATIO) {
-        const struct math_node *r = a->kind == MATH_RATIO ? a : b, *other = r == a ? b : a;
-        const struct math_node *quotient =
-            r->n == 2 ? math_node_two(w, MATH_DIVIDE, 0, r->child[0], r->child[1]) : NULL;
-        return quotient && math_scalar_same(w, quotient, other);
-    }
-    bool is_same = a->n == b->n, is_clock = false;
-    for (uint32_t i = 0; is_same && i < a->n; i++)
-        is_clock = is_clock || is_clock_part(a->child[i]) || is_clock_part(b->child[i]);
-    if (is_same && is_clock)
+    if (a->kind != MATH_RATIO)
+        return same_quotient(w, b, a);
+    if (b->kind != MATH_RATIO)
+        return same_quotient(w, a, b);
+    if (has_clock_part(a) || has_clock_part(b))
         return same_in_order(w, a, b);
+    bool is_same = a->n == b->n;
     for (uint32_t i = 1; is_same && i < a->n; i++) {
         const struct math_node *x = math_node_two(w, MATH_TIMES, 0, a->child[0], b->child[i]);
         const struct math_node *y = math_node_two(w, MATH_TIMES, 0, b->child[0], a->child[i]);
@@ -217,7 +238,8 @@ static bool units_clash(struct math_work *w, const struct math_node *a, const st
     if (a->kind != MATH_UNIT || b->kind != MATH_UNIT)
         return false;
     struct str x = math_unit_name(w, a->text), y = math_unit_name(w, b->text);
-    return x.n && y.n && !str_eq(x, y);
+    bool are_known = x.n && y.n, are_numbers = math_is_closed(a->child[0]);
+    return are_known ? !str_eq(x, y) : !are_numbers && !str_eq(a->text, b->text);
 }
 
 /* "5 m" where the m was read as a name, "about 5" where the word stands before. */

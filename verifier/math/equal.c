@@ -1,6 +1,7 @@
 /* Tries each reading of the commas in either text; words are compared as words. No state. */
 #include "verifier/math/equal.h"
 
+#include "verifier/math/chars.h"
 #include "verifier/math/compare.h"
 #include "verifier/math/parse.h"
 
@@ -11,9 +12,10 @@ struct readings {
     int n;
 };
 
-static bool is_digit_at(struct str s, size_t i)
+/* Space or a mark between two digits keeps them apart. */
+static bool is_between_digits(struct str s, size_t i)
 {
-    return i < s.n && s.p[i] >= '0' && s.p[i] <= '9';
+    return i > 0 && is_digit(s.p[i - 1]) && is_digit(char_at(s, i + 1));
 }
 
 /* Commas directly between digits; how many of them outside of brackets. */
@@ -24,7 +26,7 @@ static int count_commas(struct str s, int *outside)
     for (size_t i = 0; i < s.n; i++) {
         depth += s.p[i] == '(' || s.p[i] == '[';
         depth -= s.p[i] == ')' || s.p[i] == ']';
-        bool is_one = i > 0 && s.p[i] == ',' && is_digit_at(s, i - 1) && is_digit_at(s, i + 1);
+        bool is_one = s.p[i] == ',' && is_between_digits(s, i);
         all += is_one;
         *outside += is_one && depth == 0;
     }
@@ -64,6 +66,18 @@ static bool any_same(struct math_work *w, const struct readings *want, const str
     return false;
 }
 
+/* Length of the longest of the names at i, 0 when none is there. */
+static size_t name_at(struct str s, size_t i, const char *const *names, size_t n)
+{
+    size_t longest = 0;
+    for (size_t k = 0; k < n; k++) {
+        struct str name = str_from(names[k]);
+        if (name.n > longest && str_starts(str_slice(s, i, s.n), name))
+            longest = name.n;
+    }
+    return longest;
+}
+
 /* Letters, digits and other alphabets; without commands for fonts, marks and spaces. */
 static struct str plain_words(struct str s, struct arena *a)
 {
@@ -72,17 +86,13 @@ static struct str plain_words(struct str s, struct arena *a)
     char *to = arena_alloc(a, s.n + 1);
     size_t n = 0;
     for (size_t i = 0; to && i < s.n;) {
-        size_t skip = 0;
-        for (size_t f = 0; s.p[i] == '\\' && f < sizeof fonts / sizeof fonts[0]; f++) {
-            struct str name = str_from(fonts[f]);
-            bool is_here = str_starts(str_slice(s, i, s.n), name) && name.n > skip;
-            skip = is_here ? name.n : skip;
-        }
+        size_t skip = name_at(s, i, fonts, sizeof fonts / sizeof fonts[0]);
         char c = s.p[i];
+        if (skip == 0 && is_one_of(c, " \t\r\n{}$.,;:!?\"'`()*_~\\") && !is_between_digits(s, i))
+            skip = 1;
+        if (skip == 0)
+            to[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
         i += skip ? skip : 1;
-        if (skip || strchr(" \t\r\n{}$.,;:!?\"'`()*_~\\", c))
-            continue;
-        to[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
     }
     return (struct str){to, n};
 }
@@ -90,14 +100,13 @@ static struct str plain_words(struct str s, struct arena *a)
 /* The text without white space and size commands: the last resort. */
 static struct str plain_marks(struct str s, struct arena *a)
 {
-    static const char *const sizes[] = {"\\left", "\\right", "\\!", "\\,", "\\;", "\\ ", "$"};
+    static const char *const sizes[] = {"\\left", "\\right", "\\!", "\\,", "\\;", " ", "\n", "$"};
     char *to = arena_alloc(a, s.n + 1);
     size_t n = 0;
     for (size_t i = 0; to && i < s.n;) {
-        size_t skip = s.p[i] == ' ' || s.p[i] == '\n';
-        for (size_t k = 0; !skip && k < sizeof sizes / sizeof sizes[0]; k++)
-            if (str_starts(str_slice(s, i, s.n), str_from(sizes[k])))
-                skip = strlen(sizes[k]);
+        size_t skip = name_at(s, i, sizes, sizeof sizes / sizeof sizes[0]);
+        if (skip == 1 && is_between_digits(s, i))
+            skip = 0;
         if (!skip)
             to[n++] = s.p[i];
         i += skip ? skip : 1;
@@ -118,28 +127,35 @@ static bool has_numbers(const struct readings *r)
     return r->n && math_has_kind(r->tree[0], MATH_NUMBER);
 }
 
+static bool same_form(struct str want, struct str got, struct arena *a,
+                      struct str (*form)(struct str, struct arena *))
+{
+    struct str x = form(want, a), y = form(got, a);
+    return x.n && y.p && str_eq(x, y);
+}
+
+/* A text that begins with words is not read as a product: its numbers count only against a number
+ * ("about 20"), its words only against a set ("all real numbers"). */
+static bool may_be_values(const struct readings *want, const struct readings *got)
+{
+    bool want_words = begins_with_words(want), got_words = begins_with_words(got);
+    if (want->n == 0 || got->n == 0 || (want_words && got_words))
+        return false;
+    return (!want_words && !got_words) || has_numbers(want) == has_numbers(got);
+}
+
 enum math_verdict math_equal(struct str want, struct str got, int decimals, struct arena *a)
 {
     struct math_work w = {.arena = a, .decimals = decimals, .sign = 1, .seed = 0x6d617468};
     if (want.n == 0 || got.n == 0 || got.n > MATH_TEXT_MAX_BYTES || want.n > MATH_TEXT_MAX_BYTES)
         return MATH_DIFFERENT;
-    struct str x = plain_marks(want, a), y = plain_marks(got, a);
-    if (x.n && str_eq(x, y))
+    if (same_form(want, got, a, plain_marks))
         return MATH_SAME;
     struct readings wanted = read_all(&w, want), given = read_all(&w, got);
     bool are_words = begins_with_words(&wanted) || begins_with_words(&given);
-    if (are_words || wanted.n == 0 || given.n == 0) {
-        x = plain_words(want, a);
-        y = plain_words(got, a);
-        if (x.n && str_eq(x, y))
-            return MATH_SAME;
-        bool may_be_values = has_numbers(&wanted) && has_numbers(&given) &&
-                             !(begins_with_words(&wanted) && begins_with_words(&given));
-        bool is_set = wanted.n && given.n && !has_numbers(&wanted) && !has_numbers(&given);
-        if (!may_be_values && !(is_set && any_same(&w, &wanted, &given)))
-            return w.is_spent ? MATH_UNDECIDED : MATH_DIFFERENT;
-    }
-    if (any_same(&w, &wanted, &given))
+    if ((are_words || wanted.n == 0 || given.n == 0) && same_form(want, got, a, plain_words))
+        return MATH_SAME;
+    if (may_be_values(&wanted, &given) && any_same(&w, &wanted, &given))
         return MATH_SAME;
     return w.is_spent ? MATH_UNDECIDED : MATH_DIFFERENT;
 }

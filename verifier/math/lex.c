@@ -288,7 +288,16 @@ static struct math_token one_letter(struct str s)
     return t;
 }
 
-/* A word, or in formulas a product of one-letter names: ab, but not miles. */
+/* miles, but not ab or ABC; within \text{} everything of two letters. */
+static bool is_word(const struct lexer *l, struct str run, bool is_ascii, bool is_unit)
+{
+    if (!is_ascii)
+        return is_unit || text_count_chars(run) > 1;
+    bool names_corners = run.n <= 5 && upper_case(run) == run.n && !l->in_text;
+    return run.n > 1 && (l->in_text || math_is_unit(run) || (run.n >= 4 && !names_corners));
+}
+
+/* A word, or in formulas a product of one-letter names. */
 static void lex_letters(struct lexer *l)
 {
     bool is_ascii;
@@ -300,15 +309,11 @@ static void lex_letters(struct lexer *l)
     l->at += run.n;
     bool is_unit = math_is_unit(run) && (follows_value(l) || l->in_text);
     struct math_token t = is_unit ? (struct math_token){0} : math_word(run);
-    bool names_corners = run.n <= 5 && upper_case(run) == run.n && !l->in_text;
-    bool is_text = is_unit || !is_ascii ? text_count_chars(run) > 1 || is_unit
-                                        : run.n > 1 && (l->in_text || math_is_unit(run) ||
-                                                        (run.n >= 4 && !names_corners));
     if (t.kind == TOKEN_RELATION && l->n == 0)
         t.kind = TOKEN_END;
     if (t.kind != TOKEN_END) {
         push(l, t);
-    } else if (is_text) {
+    } else if (is_word(l, run, is_ascii, is_unit)) {
         push(l, (struct math_token){.kind = TOKEN_TEXT, .text = run});
     } else if (!is_ascii) {
         push(l, (struct math_token){.kind = TOKEN_NAME, .text = run});

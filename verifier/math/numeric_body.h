@@ -147,16 +147,8 @@ static CPLX call_extreme(struct eval *e, const struct math_node *n)
     return best;
 }
 
-static CPLX eval_call(struct eval *e, const struct math_node *n)
+static CPLX call_one(struct eval *e, const struct math_node *n)
 {
-    if (!math_charge(e->work, 60))
-        return undefined();
-    if (n->op == MATH_ROOT || n->op == MATH_LOG || n->op == MATH_BINOMIAL)
-        return call_two(e, n);
-    if (n->op == MATH_MIN || n->op == MATH_MAX)
-        return call_extreme(e, n);
-    if (n->op == MATH_GCD || n->op == MATH_LCM)
-        return undefined();
     CPLX z = eval_node(e, n->child[0]);
     if (n->op == MATH_ABS)
         return real(FN(cabs)(z));
@@ -167,6 +159,19 @@ static CPLX eval_call(struct eval *e, const struct math_node *n)
     bool is_reciprocal =
         (n->op >= MATH_COT && n->op <= MATH_CSC) || (n->op >= MATH_ACOT && n->op <= MATH_ACSC);
     return is_reciprocal ? apply_reciprocal(n->op, z) : apply(n->op, z);
+}
+
+static CPLX eval_call(struct eval *e, const struct math_node *n)
+{
+    if (!math_charge(e->work, 60))
+        return undefined();
+    if (n->op == MATH_ROOT || n->op == MATH_LOG || n->op == MATH_BINOMIAL)
+        return call_two(e, n);
+    if (n->op == MATH_MIN || n->op == MATH_MAX)
+        return call_extreme(e, n);
+    if (n->op == MATH_GCD || n->op == MATH_LCM)
+        return undefined();
+    return call_one(e, n);
 }
 
 /* Digits by Horner's rule; the repeating end as a geometric series. */

@@ -55,6 +55,13 @@ static bool is_integer(const struct math_token *t)
     return is_plain;
 }
 
+static const struct math_node *parse_plain_part(struct parser *p)
+{
+    const struct math_node *over = parse_power(p);
+    parse_next(p); /* the / */
+    return math_node_two(p->work, MATH_DIVIDE, 0, over, over ? parse_power(p) : NULL);
+}
+
 /* 2 1/2 and 2\frac{1}{2} are sums. */
 static const struct math_node *parse_mixed(struct parser *p)
 {
@@ -62,20 +69,14 @@ static const struct math_node *parse_mixed(struct parser *p)
     bool is_plain = is_integer(t) && is_integer(t + 1) && t[1].after_space &&
                     t[2].kind == TOKEN_DIVIDE && is_integer(t + 3);
     const struct math_node *whole = parse_power(p);
-    if (whole && is_plain) {
-        const struct math_node *over = parse_power(p);
-        parse_next(p);
-        const struct math_node *under = over ? parse_power(p) : NULL;
-        return math_node_two(p->work, MATH_ADD, 0, whole,
-                             math_node_two(p->work, MATH_DIVIDE, 0, over, under));
-    }
-    if (whole && is_integer(t) && p->at == t + 1 && parse_is(p, TOKEN_FRACTION)) {
-        const struct math_node *part = parse_power(p);
-        bool is_mixed = part && part->kind == MATH_DIVIDE && part->child[0]->kind == MATH_NUMBER &&
-                        part->child[1]->kind == MATH_NUMBER;
-        return math_node_two(p->work, is_mixed ? MATH_ADD : MATH_TIMES, 0, whole, part);
-    }
-    return whole;
+    if (whole && is_plain)
+        return math_node_two(p->work, MATH_ADD, 0, whole, parse_plain_part(p));
+    if (!whole || !is_integer(t) || p->at != t + 1 || !parse_is(p, TOKEN_FRACTION))
+        return whole;
+    const struct math_node *part = parse_power(p);
+    bool is_mixed = part && part->kind == MATH_DIVIDE && part->child[0]->kind == MATH_NUMBER &&
+                    part->child[1]->kind == MATH_NUMBER;
+    return math_node_two(p->work, is_mixed ? MATH_ADD : MATH_TIMES, 0, whole, part);
 }
 
 static const struct math_node *parse_signed(struct parser *p, bool is_first);
