@@ -9,7 +9,8 @@ Usage: deploy/up.sh [--model FILE] [--demo] [option of 'milepost up']...
 Installs deploy/packages.txt, builds release, fetches the default model (98 MB, checksum pinned),
 starts engine, verifier and controller and stays until Ctrl-C, which stops all three.
 
-  --model FILE   serve your own GGUF file
+  --model MODEL  serve your own GGUF file, or by name: smollm2 (the default), gemma3-270m (253 MB,
+                 pretrained: completions; chat with --set engine.chat_template=gemma)
   --demo         run the demonstration instead, exit 0 or 1 (under 6 minutes on 2 cores)
   --help         this text
   others         passed on: --port N, --set key=value, --config FILE ... (milepost up --help)
@@ -24,12 +25,14 @@ while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage; exit 0 ;;
     --demo) demo=1 ;;
-    --model) [ $# -ge 2 ] || die "--model needs a file"; model=$2; shift ;;
+    --model) [ $# -ge 2 ] || die "--model needs a file or a name"; model=$2; shift ;;
     --model=*) model=${1#*=} ;;
     *) pass+=("$1") ;;
     esac
     shift
 done
+known=
+case $model in smollm2 | gemma3-270m) known=$model model= ;; esac
 if [ -n "$model" ]; then
     [ -r "$model" ] || die "cannot read the model file $model"
     model=$(realpath "$model")
@@ -38,7 +41,7 @@ fi
 install_packages
 become_caller "$ROOT/deploy/up.sh" ${arguments[@]+"${arguments[@]}"}
 build release
-[ -n "$model" ] || model=$("$ROOT/deploy/fetch_model.sh")
+[ -n "$model" ] || model=$("$ROOT/deploy/fetch_model.sh" ${known:+"$known"})
 cd "$ROOT"
 if [ -n "$demo" ]; then
     exec build/release/bin/milepost demo --model "$model" ${pass[@]+"${pass[@]}"}
