@@ -119,9 +119,10 @@ int decoder_load(struct model *m, const struct gguf *g, const struct decoder_tra
         return err_set(e, ERR_NOMEM, "model: %u layers", m->info.n_layer);
     d->traits = *traits;
     TRY(decoder_read_attention(m, g, d, e));
+    /* The largest matrix first: while it is packed its source is resident beside it. */
+    TRY(load_ends(&w, &m->info, d, e));
     for (uint32_t i = 0; i < m->info.n_layer; i++)
         TRY(load_layer(&w, &m->info, d, i, e));
-    TRY(load_ends(&w, &m->info, d, e));
     m->info.kv_bytes_per_block = m->ops->kv_block_bytes(&d->attention);
     TRY(open_buffers(m, d, e));
 out:

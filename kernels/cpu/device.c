@@ -51,6 +51,7 @@ static void cpu_close(struct kern_device *d)
         return;
     team_close(d->team);
     memory_free(&d->memory);
+    memory_free(&d->scratch_memory);
     free(d);
 }
 
@@ -67,6 +68,7 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
     if (!d)
         return no_memory("the device", e);
     d->max_tok = o->max_tok;
+    d->scratch_memory.has_small_pages = true;
     d->isa = choose_isa(o->instruction_set);
     if (!d->isa) {
         rc = err_set(e, ERR_UNSUPPORTED,
@@ -76,7 +78,7 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
         goto out;
     }
     TRY(team_open(&d->team, o->n_threads, e));
-    d->scratch = memory_take(&d->memory, team_size(d->team), sizeof *d->scratch);
+    d->scratch = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->scratch);
     if (!d->scratch) {
         rc = no_memory("the device", e);
         goto out;
@@ -113,9 +115,9 @@ static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
 {
     if (cols <= d->max_cols)
         return ERR_OK;
-    bool ok = take_activations(&d->memory, d->max_tok, cols, &d->shared);
+    bool ok = take_activations(&d->scratch_memory, d->max_tok, cols, &d->shared);
     for (uint32_t i = 0; i < team_size(d->team); i++)
-        ok = ok && take_activations(&d->memory, 1, cols, &d->scratch[i].one);
+        ok = ok && take_activations(&d->scratch_memory, 1, cols, &d->scratch[i].one);
     d->max_cols = cols;
     return ok ? ERR_OK : no_memory("scratch", e);
 }
@@ -144,7 +146,7 @@ static int cpu_matrix(struct kern_device *d, uint32_t cols, const struct kern_pa
                       uint32_t n_parts, const struct kern_matrix **out, struct err *e)
 {
     int rc;
-    struct kern_matrix *m = memory_take(&d->memory, 1, sizeof *m);
+    struct kern_matrix *m = memory_take(&d->scratch_memory, 1, sizeof *m);
     if (!m)
         return no_memory("a matrix", e);
     TRY(grow_scratch(d, cols, e));
@@ -170,8 +172,8 @@ out:
 static int cpu_vector(struct kern_device *d, const float *data, uint32_t n,
                       const struct kern_vector **out, struct err *e)
 {
-    struct kern_vector *v = memory_take(&d->memory, 1, sizeof *v);
-    float *copy = memory_take(&d->memory, n, sizeof *copy);
+    struct kern_vector *v = memory_take(&d->scratch_memory, 1, sizeof *v);
+    float *copy = memory_take(&d->scratch_memory, n, sizeof *copy);
     if (!v || !copy)
         return no_memory("a vector", e);
     memcpy(copy, data, n * sizeof *copy);
@@ -184,8 +186,8 @@ static int cpu_vector(struct kern_device *d, const float *data, uint32_t n,
 static int cpu_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **out,
                       struct err *e)
 {
-    struct kern_buffer *b = memory_take(&d->memory, 1, sizeof *b);
-    float *data = memory_take(&d->memory, (size_t)d->max_tok * width, sizeof *data);
+    struct kern_buffer *b = memory_take(&d->scratch_memory, 1, sizeof *b);
+    float *data = memory_take(&d->scratch_memory, (size_t)d->max_tok * width, sizeof *data);
     if (!b || !data)
         return no_memory("activations", e);
     *b = (struct kern_buffer){width, data};

@@ -66,7 +66,8 @@ struct thread_scratch {
 struct kern_device {
     struct team *team;
     const struct cpu_isa *isa;
-    struct memory memory; /* everything below and all weights */
+    struct memory memory;         /* weights and KV cache, in huge pages */
+    struct memory scratch_memory; /* everything else */
     uint32_t max_tok, max_cols;
     size_t weight_bytes;
     const struct kern_step *step;

@@ -39,9 +39,9 @@ static bool take_scratch(struct kern_device *d, const struct kern_attn_shape *s)
     bool ok = true;
     for (uint32_t i = 0; i < team_size(d->team); i++) {
         struct thread_scratch *t = &d->scratch[i];
-        t->score = memory_take(&d->memory, MAX_QUERIES * SECTION_TOKENS, sizeof *t->score);
-        t->part = memory_take(&d->memory, 2 * MAX_QUERIES * part, sizeof *t->part);
-        t->words = memory_take(&d->memory, 2 * MAX_QUERIES * s->d_head, sizeof *t->words);
+        t->score = memory_take(&d->scratch_memory, MAX_QUERIES * SECTION_TOKENS, sizeof *t->score);
+        t->part = memory_take(&d->scratch_memory, 2 * MAX_QUERIES * part, sizeof *t->part);
+        t->words = memory_take(&d->scratch_memory, 2 * MAX_QUERIES * s->d_head, sizeof *t->words);
         ok = ok && t->score && t->part && t->words;
     }
     return ok;
@@ -50,7 +50,7 @@ static bool take_scratch(struct kern_device *d, const struct kern_attn_shape *s)
 static bool take_attention(struct kern_device *d, const struct kern_attn_shape *s)
 {
     struct attention *a = &d->attention;
-    struct memory *m = &d->memory;
+    struct memory *m = &d->scratch_memory;
     size_t n_tok = d->max_tok, split = n_tok < MAX_SPLIT_TOKENS ? n_tok : MAX_SPLIT_TOKENS;
     size_t n_sections = ((size_t)s->max_position + SECTION_TOKENS - 1) / SECTION_TOKENS;
     size_t members = n_tok + split * n_sections, parts = split * n_sections * s->n_head;
@@ -74,7 +74,7 @@ int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct ke
 {
     int rc;
     TRY(check_shape(shape, e));
-    struct kern_kv *kv = memory_take(&d->memory, 1, sizeof *kv);
+    struct kern_kv *kv = memory_take(&d->scratch_memory, 1, sizeof *kv);
     if (kv) {
         kv->shape = *shape;
         kv->head_bytes = head_bytes(shape);

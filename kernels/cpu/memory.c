@@ -22,7 +22,7 @@ static struct memory_chunk *map_chunk(struct memory *m, size_t bytes)
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (c == MAP_FAILED)
         return NULL;
-    (void)madvise(c, want, MADV_HUGEPAGE);
+    (void)madvise(c, want, m->has_small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     *c = (struct memory_chunk){m->chunks, want, ALIGN};
     m->chunks = c;
     return c;
