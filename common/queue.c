@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { GATHER_NS = 300000 };
+
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t not_empty, not_full;
@@ -136,6 +138,15 @@ void *queue_take(struct queue *q, int64_t timeout_us)
     void *item = pop_locked(q);
     pthread_mutex_unlock(&q->lock);
     return item;
+}
+
+void *queue_take_gathered(struct queue *q)
+{
+    void *item = queue_try_take(q);
+    if (item)
+        return item;
+    nanosleep(&(struct timespec){.tv_nsec = GATHER_NS}, NULL);
+    return queue_take(q, -1);
 }
 
 void queue_close(struct queue *q)

@@ -17,6 +17,10 @@ bool queue_try_put(struct queue *q, void *item);       /* false: full or closed 
 bool queue_put(struct queue *q, void *item);           /* waits for room; false: closed */
 void *queue_try_take(struct queue *q);                 /* NULL: empty */
 void *queue_take(struct queue *q, int64_t timeout_us); /* <0 = no limit; NULL: timeout, closed */
+/* As queue_take without a limit, for a thread with much small work: an empty queue is given a
+ * moment (300 us) to gather items before the thread sleeps for the next one, so that under load one
+ * wake-up serves many. */
+void *queue_take_gathered(struct queue *q);
 void queue_close(struct queue *q);
 size_t queue_count(struct queue *q);
 int queue_fd(const struct queue *q); /* -1 without eventfd; take until NULL after each wake-up */

@@ -1,6 +1,8 @@
 /* UTF-8 decoding by the well-formed table of Unicode 15, section 3.9, table 3-7. */
 #include "common/utf8.h"
 
+#include <string.h>
+
 /* Bytes a lead byte announces, 0 for one that cannot lead. */
 static size_t lead_length(unsigned char c)
 {
@@ -66,10 +68,24 @@ size_t utf8_encode(uint32_t cp, char out[4])
     return n;
 }
 
+/* Eight bytes at a time while none has its high bit set. */
+static size_t ascii_run(struct str s)
+{
+    size_t i = 0;
+    for (uint64_t eight; i + sizeof eight <= s.n; i += sizeof eight) {
+        memcpy(&eight, s.p + i, sizeof eight);
+        if (eight & 0x8080808080808080u)
+            break;
+    }
+    while (i < s.n && (unsigned char)s.p[i] < 0x80)
+        i++;
+    return i;
+}
+
 bool utf8_is_valid(struct str s)
 {
     uint32_t cp;
-    while (s.n) {
+    while ((s = str_slice(s, ascii_run(s), s.n)).n) {
         size_t n = utf8_decode(s, &cp);
         if (n == 0)
             return false;

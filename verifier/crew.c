@@ -107,7 +107,7 @@ static void *run_worker(void *arg)
     struct crew *c = arg;
     struct arena a;
     arena_init(&a, FRAME_ARENA_BYTES);
-    for (struct crew_item *item; (item = queue_take(c->work, -1)) != NULL;) {
+    for (struct crew_item *item; (item = queue_take_gathered(c->work)) != NULL;) {
         bool was_large = item->frame.n > MiB;
         item->arena = a;
         if (begin(c, item)) {

@@ -17,6 +17,7 @@ enum {
     HELD_MAX_BYTES = 256 * 1024 * 1024,
     RECEIVE_WAIT_MS = 50,
     NAP_MS = 5,
+    GATHER_US = 300,
 };
 #define FRAME_MAX_BYTES (16 * MiB)
 
@@ -39,9 +40,9 @@ struct pipeline {
     _Atomic uint64_t give_up_us; /* after it, unsent scores are dropped; 0 = never */
 };
 
-static void nap(void)
+static void nap_us(long us)
 {
-    struct timespec t = {.tv_nsec = NAP_MS * 1000000L};
+    struct timespec t = {.tv_nsec = us * 1000};
     nanosleep(&t, NULL);
 }
 
@@ -86,6 +87,21 @@ static struct frame *frame_new(struct pipeline *p, struct buf *bytes)
     return f;
 }
 
+static void nap(void)
+{
+    nap_us(NAP_MS * 1000L);
+}
+
+/* An empty socket gets a moment before the thread sleeps in it: see queue_take_gathered. */
+static int receive(struct pipeline *p, struct buf *bytes, struct err *e)
+{
+    int rc = bus_receive(p->outputs, 0, NULL, bytes, e);
+    if (rc != ERR_TIMEOUT)
+        return rc;
+    nap_us(GATHER_US);
+    return bus_receive(p->outputs, RECEIVE_WAIT_MS, NULL, bytes, e);
+}
+
 static void *run_intake(void *arg)
 {
     struct pipeline *p = arg;
@@ -97,7 +113,7 @@ static void *run_intake(void *arg)
             nap();
             continue;
         }
-        int rc = bus_receive(p->outputs, RECEIVE_WAIT_MS, NULL, &bytes, &e);
+        int rc = receive(p, &bytes, &e);
         if (rc == ERR_TIMEOUT)
             continue;
         struct frame *f = rc == ERR_OK ? frame_new(p, &bytes) : NULL;
@@ -147,7 +163,7 @@ static void send_one(struct pipeline *p, const struct frame *f)
 static void *run_emit(void *arg)
 {
     struct pipeline *p = arg;
-    for (struct frame *f; (f = queue_take(p->done, -1)) != NULL;) {
+    for (struct frame *f; (f = queue_take_gathered(p->done)) != NULL;) {
         send_one(p, f);
         metric_set(p->m.queue_depth, (double)(crew_count(p->crew) + queue_count(p->done)));
         frame_free(f);
