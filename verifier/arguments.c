@@ -66,6 +66,7 @@ void arguments_usage(FILE *to)
 {
     fprintf(to, "usage: milepost-verifier [OPTION]...\n"
                 "       milepost-verifier check --cases FILE.tsv\n"
+                "       milepost-verifier score [OPTION]... < OUTPUTS > SCORES   (JSON lines)\n"
                 "Scores outputs from the engines and sends the scores to the controller.\n");
     for (int i = 0; i < OPTIONS_N; i++)
         fprintf(to, "  %-15s %s\n", OPTIONS[i].name, OPTIONS[i].help);

@@ -6,8 +6,10 @@
 #include "verifier/arguments.h"
 #include "verifier/check_command.h"
 #include "verifier/sandbox/code_worker.h"
+#include "verifier/score_stream.h"
 #include "verifier/service.h"
 
+#include <signal.h>
 #include <string.h>
 
 #ifndef MILEPOST_VERSION
@@ -42,7 +44,7 @@ static int finish(int rc, int code, const struct err *e)
     return code;
 }
 
-static int run(const struct arguments *args, struct arena *a)
+static int run(const struct arguments *args, bool is_stream, struct arena *a)
 {
     struct err e = {0};
     struct milepost_config c;
@@ -57,7 +59,10 @@ static int run(const struct arguments *args, struct arena *a)
         return finish(rc, EXIT_CONFIG, &e);
     log_level_parse(c.log_level, &level);
     log_setup("verifier", level);
-    if (args->mode == MODE_SERVE)
+    if (args->mode == MODE_SERVE && is_stream) {
+        signal(SIGPIPE, SIG_IGN); /* a reader that left is an error, with a message */
+        rc = score_stream_run(&c, &sets, stdin, stdout, &e);
+    } else if (args->mode == MODE_SERVE)
         rc = serve(&c, &sets, a, &e);
     service_close_sets(&sets);
     return finish(rc, EXIT_FAILED, &e);
@@ -71,7 +76,8 @@ int main(int argc, char **argv)
         return check_command(argc, argv);
     if (argc == 2 && strcmp(argv[1], CODE_WORKER) == 0)
         return code_worker_run();
-    if (arguments_parse(argc, argv, &args, &e) != ERR_OK)
+    bool is_stream = argc > 1 && strcmp(argv[1], "score") == 0;
+    if (arguments_parse(argc - is_stream, argv + is_stream, &args, &e) != ERR_OK)
         return finish(e.code, EXIT_CONFIG, &e);
     if (args.mode == MODE_HELP || args.mode == MODE_VERSION) {
         if (args.mode == MODE_HELP)
@@ -82,7 +88,7 @@ int main(int argc, char **argv)
     }
     struct arena a;
     arena_init(&a, 16 * MiB);
-    int code = run(&args, &a);
+    int code = run(&args, is_stream, &a);
     arena_free(&a);
     return code;
 }

@@ -58,6 +58,7 @@ int cmd_stop(struct cli *c, int argc, char **argv);
 int cmd_pause(struct cli *c, int argc, char **argv);
 int cmd_resume(struct cli *c, int argc, char **argv);
 int cmd_scores(struct cli *c, int argc, char **argv);
+int cmd_rescore(struct cli *c, int argc, char **argv);
 int cmd_config(struct cli *c, int argc, char **argv);
 int cmd_replay(struct cli *c, int argc, char **argv);
 int cmd_bench(struct cli *c, int argc, char **argv);

@@ -25,6 +25,7 @@ static const struct cli_command COMMANDS[] = {
     {"Steer", "resume", "let it go on", cmd_resume},
     {"Check", "config", "check a configuration file, print its reference", cmd_config},
     {"Check", "bench", "measure a server under load, or the kernels", cmd_bench},
+    {"Check", "rescore", "stored outputs under other checks, beside their old scores", cmd_rescore},
     {"Check", "replay", "recompute every decision from the stored rows", cmd_replay},
 };
 
