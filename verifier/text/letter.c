@@ -1,0 +1,144 @@
+/* Finders of the letter; each passes once over the text. No state. */
+#include "verifier/text/letter.h"
+
+#include "verifier/text/text.h"
+
+#include <string.h>
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_mark(char c, const char *set)
+{
+    return c != '\0' && strchr(set, c) != NULL;
+}
+
+static char char_at(struct str s, size_t i)
+{
+    return i < s.n ? s.p[i] : '\0';
+}
+
+static bool starts_folded(struct str s, size_t i, const char *word)
+{
+    for (size_t k = 0; word[k]; k++)
+        if ((char_at(s, i + k) | 32) != word[k])
+            return false;
+    return true;
+}
+
+/* Index behind marks, font commands and the words before a letter. */
+static size_t behind_decoration(struct str s, size_t i)
+{
+    static const char *const words[] = {"\\text{",  "\\textbf{", "\\mathrm{", "\\mathbf{",
+                                        "\\boxed{", "\\(",       "option ",   "choice ",
+                                        "letter ",  "option: ",  "choice: "};
+    for (size_t start = i + 1; start != i;) {
+        start = i;
+        while (is_mark(char_at(s, i), " \t\r\n*_$`([{\"':"))
+            i++;
+        for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
+            if (starts_folded(s, i, words[w]))
+                i += strlen(words[w]);
+    }
+    return i;
+}
+
+/* The letter at i if it stands for itself: B. (b) **C** but not "a dog" or "Because". */
+static char letter_at(struct str s, size_t i, int n_letters)
+{
+    char c = char_at(s, i), next = char_at(s, i + 1), upper = (char)(c & ~32);
+    bool is_free = !is_letter(next) && !(next >= '0' && next <= '9') && !is_mark(next, "'-/&") &&
+                   (unsigned char)next < 0x80;
+    bool is_closed = i + 1 >= s.n || is_mark(next, ")]}.:,*\n$`\"\\");
+    char after = char_at(s, i + 2);
+    bool is_word = (c == 'A' || c == 'I') && next == ' ' && after >= 'a' && after <= 'z';
+    bool is_small = c >= 'a';
+    if (!is_letter(c) || upper - 'A' >= n_letters || !is_free || is_word ||
+        (is_small && !is_closed))
+        return 0;
+    return upper;
+}
+
+char letter_alone(struct str text, int n_letters)
+{
+    struct str s = text_trim(text);
+    size_t i = behind_decoration(s, 0);
+    char c = letter_at(s, i, n_letters);
+    for (i++; c && i < s.n; i++)
+        if (!is_mark(s.p[i], " \t\r\n*_$`)]}\"'.:\\"))
+            return 0;
+    return c;
+}
+
+/* Index behind the last \boxed{, 0 when there is none. */
+static size_t behind_box(struct str s)
+{
+    size_t found = 0;
+    for (ptrdiff_t i = 0; (i = str_find(s, STR("\\boxed{"), (size_t)i)) >= 0; i++)
+        found = (size_t)i + 7;
+    return found;
+}
+
+/* The letter behind the last "answer is", "answer:", "answer (B)" and the like. */
+static char behind_cue(struct str s, int n_letters)
+{
+    static const char *const cues[] = {"answer", "choice", "option"};
+    static const char *const links[] = {"is", "would be", "should be", "must be"};
+    char found = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        size_t k = 0;
+        for (size_t w = 0; !k && w < 3; w++)
+            if ((i == 0 || !is_letter(s.p[i - 1])) && starts_folded(s, i, cues[w]))
+                k = i + strlen(cues[w]);
+        if (!k || is_letter(char_at(s, k)))
+            continue;
+        size_t at = behind_decoration(s, k);
+        for (size_t l = 0; l < 4; l++)
+            if (starts_folded(s, at, links[l]) && !is_letter(char_at(s, at + strlen(links[l])))) {
+                at = behind_decoration(s, at + strlen(links[l]));
+                break;
+            }
+        char c = letter_at(s, at, n_letters);
+        found = c ? c : found;
+    }
+    return found;
+}
+
+/* The last (B) or [B]. */
+static char in_brackets(struct str s, int n_letters)
+{
+    for (size_t i = s.n; i-- > 2;) {
+        bool is_one = is_mark(s.p[i], ")]") && is_mark(s.p[i - 2], "([");
+        char c = is_one ? letter_at(s, i - 1, n_letters) : 0;
+        if (c)
+            return c;
+    }
+    return 0;
+}
+
+/* A capital that is the last word, or the first one before a mark or the end of its line. */
+static char at_either_end(struct str s, int n_letters)
+{
+    s = text_trim(s);
+    size_t i = behind_decoration(s, 0), end = s.n;
+    char c = letter_at(s, i, n_letters);
+    if (c && (i + 1 >= s.n || is_mark(s.p[i + 1], ").:]\n*,")))
+        return c;
+    c = in_brackets(s, n_letters);
+    while (!c && end > 0 && is_mark(s.p[end - 1], " .*_`)$}!\n\""))
+        end--;
+    if (!c && end > 0 && (end == 1 || is_mark(s.p[end - 2], " *_(\n:{\"")) && s.p[end - 1] <= 'Z')
+        c = letter_at(str_slice(s, 0, end), end - 1, n_letters);
+    return c;
+}
+
+char letter_stated(struct str text, int n_letters)
+{
+    size_t box = behind_box(text);
+    if (box)
+        return letter_at(text, behind_decoration(text, box), n_letters);
+    char c = behind_cue(text, n_letters);
+    return c ? c : at_either_end(text, n_letters);
+}
