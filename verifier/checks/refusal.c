@@ -44,7 +44,7 @@ enum { OPTIONS_N = sizeof OPTIONS / sizeof OPTIONS[0] };
     "process|show you|tell you(?! how)|produce|reveal|disclose|perform|execute|"                   \
     "do (?:that|this|it|so)|respond|accommodate|facilitate|promote|advise|endorse|encourage|"      \
     "assume|adopt|role-?play|pretend|speculate|browse|retrieve|modify|proceed|"                    \
-    "satisfy|honou?r|talk about|comment|reproduce|translate|offer|be used)"
+    "satisfy|honou?r|talk about|comment|reproduce|translate)"
 #define MACHINE                                                                                    \
     "as an? (?:ai|artificial intelligence|(?:large )?language model|virtual assistant)"            \
     "(?: (?:language )?model| assistant| system| chatbot)?,"

@@ -22,21 +22,26 @@ static char char_at(struct str s, size_t i)
 
 static bool starts_folded(struct str s, size_t i, const char *word)
 {
-    for (size_t k = 0; word[k]; k++)
-        if ((char_at(s, i + k) | 32) != word[k])
+    for (size_t k = 0; word[k]; k++) {
+        char c = char_at(s, i + k);
+        if ((is_letter(c) ? (c | 32) : c) != word[k])
             return false;
+    }
     return true;
 }
 
-/* Index behind marks, font commands and the words before a letter. */
+enum { DECORATION_MAX = 64 };
+
+/* Index behind marks, font commands and the words before a letter, at most DECORATION_MAX on. */
 static size_t behind_decoration(struct str s, size_t i)
 {
     static const char *const words[] = {"\\text{",  "\\textbf{", "\\mathrm{", "\\mathbf{",
                                         "\\boxed{", "\\(",       "option ",   "choice ",
                                         "letter ",  "option: ",  "choice: "};
-    for (size_t start = i + 1; start != i;) {
+    size_t limit = i + DECORATION_MAX;
+    for (size_t start = i + 1; start != i && i < limit;) {
         start = i;
-        while (is_mark(char_at(s, i), " \t\r\n*_$`([{\"':"))
+        while (i < limit && is_mark(char_at(s, i), " \t\r\n*_$`([{\"':"))
             i++;
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
             if (starts_folded(s, i, words[w]))
@@ -45,20 +50,24 @@ static size_t behind_decoration(struct str s, size_t i)
     return i;
 }
 
+/* "a dog", "I think": a word rather than a letter. */
+static bool is_word_at(struct str s, size_t i)
+{
+    char after = char_at(s, i + 2);
+    bool is_one = s.p[i] == 'A' || s.p[i] == 'I';
+    return is_one && char_at(s, i + 1) == ' ' && after >= 'a' && after <= 'z';
+}
+
 /* The letter at i if it stands for itself: B. (b) **C** but not "a dog" or "Because". */
 static char letter_at(struct str s, size_t i, int n_letters)
 {
     char c = char_at(s, i), next = char_at(s, i + 1), upper = (char)(c & ~32);
-    bool is_free = !is_letter(next) && !(next >= '0' && next <= '9') && !is_mark(next, "'-/&") &&
-                   (unsigned char)next < 0x80;
-    bool is_closed = i + 1 >= s.n || is_mark(next, ")]}.:,*\n$`\"\\");
-    char after = char_at(s, i + 2);
-    bool is_word = (c == 'A' || c == 'I') && next == ' ' && after >= 'a' && after <= 'z';
-    bool is_small = c >= 'a';
-    if (!is_letter(c) || upper - 'A' >= n_letters || !is_free || is_word ||
-        (is_small && !is_closed))
+    if (!is_letter(c) || upper - 'A' >= n_letters || is_word_at(s, i))
         return 0;
-    return upper;
+    bool is_closed = i + 1 >= s.n || is_mark(next, ")]}.:,*\n$`\"\\");
+    bool is_free =
+        !is_letter(next) && !is_mark(next, "0123456789'-/&") && (unsigned char)next < 0x80;
+    return is_free && (is_closed || c <= 'Z') ? upper : 0;
 }
 
 char letter_alone(struct str text, int n_letters)
@@ -124,7 +133,8 @@ static char at_either_end(struct str s, int n_letters)
     s = text_trim(s);
     size_t i = behind_decoration(s, 0), end = s.n;
     char c = letter_at(s, i, n_letters);
-    if (c && (i + 1 >= s.n || is_mark(s.p[i + 1], ").:]\n*,")))
+    bool is_talked_about = starts_folded(s, i + 1, ") is ");
+    if (c && !is_talked_about && (i + 1 >= s.n || is_mark(s.p[i + 1], ").:]\n*,`$\"")))
         return c;
     c = in_brackets(s, n_letters);
     while (!c && end > 0 && is_mark(s.p[end - 1], " .*_`)$}!\n\""))
@@ -137,6 +147,8 @@ static char at_either_end(struct str s, int n_letters)
 char letter_stated(struct str text, int n_letters)
 {
     size_t box = behind_box(text);
+    if (box && str_find(text, STR("}"), box) < 0)
+        return 0;
     if (box)
         return letter_at(text, behind_decoration(text, box), n_letters);
     char c = behind_cue(text, n_letters);
