@@ -3,7 +3,8 @@
 import hashlib
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 
 import pytest
 import zmq
@@ -172,21 +173,26 @@ def test_load_weights_switches_between_requests(controlled, tmp_path):
         _, _, body = system.chat(temperature=0, max_tokens=16, ignore_eos=True)
         return body["choices"][0]["message"]["content"]
 
-    def stream_across():
-        with ThreadPoolExecutor(1) as pool:  # begins on the old weights and ends on them
-            long = pool.submit(system.chat, "Long.", temperature=0, max_tokens=1500,
-                               ignore_eos=True)
-            until(lambda: "\nmilepost_requests_running 1\n" in system.get("engine", "/metrics")[2],
-                  10, "it runs")
-            result = controller.command(1, "load_weights", str(other))
-            return result, long.result()
+    def text_of(lines):
+        events = [json.loads(x[6:]) for x in lines if x.startswith(b"data: {")]
+        return "".join(c["delta"].get("content", "") for e in events for c in e["choices"])
+
+    def stream(during=lambda: None):
+        body = {"messages": [{"role": "user", "content": "Long."}], "temperature": 0,
+                "max_tokens": 1500, "ignore_eos": True, "stream": True}
+        with closing(HTTPConnection("127.0.0.1", system.port["engine"], timeout=60)) as http:
+            http.request("POST", "/v1/chat/completions", json.dumps(body),
+                         {"Content-Type": "application/json"})
+            answer = http.getresponse()
+            lines = [answer.readline() for _ in range(6)]
+            result = during()
+            return result, text_of(lines + answer.readlines())
 
     first = answer()
-    alone = system.chat("Long.", temperature=0, max_tokens=1500, ignore_eos=True)[2]
-    result, (status, _, body) = stream_across()
+    _, alone = stream()
+    result, across = stream(lambda: controller.command(1, "load_weights", str(other)))
     assert result["ok"] is True, result
-    assert status == 200
-    assert body["choices"][0]["message"]["content"] == alone["choices"][0]["message"]["content"]
+    assert across == alone, "it began on the old weights and ends on them"
     second = answer()
     assert second != first, "the other weights answer"
     assert controller.command(2, "load_weights", str(system.model))["ok"] is True
