@@ -185,7 +185,7 @@ static void wait_for_parked(struct crew *c, uint32_t grace_ms)
         nap();
 }
 
-void crew_close(struct crew *c, uint32_t grace_ms)
+void crew_stop(struct crew *c, uint32_t grace_ms)
 {
     if (!c)
         return;
@@ -193,11 +193,20 @@ void crew_close(struct crew *c, uint32_t grace_ms)
         queue_close(c->work);
     for (uint32_t i = 0; i < c->n_worker; i++)
         pthread_join(c->worker[i], NULL);
+    c->n_worker = 0;
     wait_for_parked(c, grace_ms);
     if (c->ready)
         queue_close(c->ready);
     if (c->has_joiner)
         pthread_join(c->joiner, NULL);
+    c->has_joiner = false;
+}
+
+void crew_close(struct crew *c, uint32_t grace_ms)
+{
+    if (!c)
+        return;
+    crew_stop(c, grace_ms);
     queue_free(c->work);
     queue_free(c->ready);
     free(c);

@@ -40,8 +40,9 @@ struct crew_config {
 
 MUST_USE int crew_open(struct crew **out, const struct crew_config *c, struct err *e);
 /* Takes no more, judges what it holds, waits up to grace_ms for what is remote, then stops the
- * remote and drops the rest. Accepts NULL. */
-void crew_close(struct crew *c, uint32_t grace_ms);
+ * remote and drops the rest: `done` runs no more. Idempotent. Accepts NULL. */
+void crew_stop(struct crew *c, uint32_t grace_ms);
+void crew_close(struct crew *c, uint32_t grace_ms); /* stops, frees: nobody may use it any more */
 bool crew_put(struct crew *c, struct crew_item *item);     /* waits for room; false: closed */
 bool crew_try_put(struct crew *c, struct crew_item *item); /* false: full or closed */
 size_t crew_count(struct crew *c);                         /* waiting for a worker, or parked */

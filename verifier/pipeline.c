@@ -243,11 +243,12 @@ void pipeline_stop(struct pipeline *p, uint32_t grace_ms)
     atomic_store(&p->is_stopping, true);
     if (p->has_intake)
         pthread_join(p->intake, NULL);
-    crew_close(p->crew, grace_ms);
+    crew_stop(p->crew, grace_ms);
     if (p->done)
         queue_close(p->done);
     if (p->has_emit)
         pthread_join(p->emit, NULL);
+    crew_close(p->crew, 0); /* the emitter counted it until now */
     bus_socket_close(p->outputs);
     bus_socket_close(p->scores);
     queue_free(p->done);

@@ -57,8 +57,8 @@ class Service:
         if self.mode == "dead":  # a connection from before: gone like the rest
             request.close_connection = True
             return None
-        if self.mode == "slow":
-            time.sleep(30)
+        if self.mode == "slow" or (self.mode == "some slow" and b"slow" in body):
+            time.sleep(30 if self.mode == "slow" else 6)
         if self.mode == "flapping" and number % 2:
             return self.send(request, 500, b"{}")
         if self.mode == "wrong-typed":

@@ -1,13 +1,16 @@
 """Checks that ask others: a reward model that is slow, flapping, wrong-typed or dead costs its own
 route its scores (unscored, never zero) and the other routes nothing; it comes back by itself."""
 
+import json
 import time
 import urllib.request
 
 import pytest
+import zmq
 
+import injector
 from services import Service
-from system import SLOW, until
+from system import SLOW, System, until
 from test_verifier import Wire, output
 
 CONFIG = """\
@@ -172,7 +175,47 @@ def test_sigterm_with_questions_under_way(wire, service):
         assert wire.send(clean(frame(seq, "model")))
     until(lambda: service.asked >= 3, 10, "they are asked")
     wire.process.terminate()
-    assert wire.process.wait(timeout=20 * SLOW) == 0
+    assert wire.process.wait(timeout=20 * SLOW) == 0, (wire.folder / "verifier.log").read_text()
     for _ in range(4):
         score = wire.receive(100)
         assert score is None or score["reason"] in ("timeout", "breaker_open")
+
+
+ARMS = injector.CONFIG + """\
+    checks:
+      - {{id: rm, kind: reward_model, url: "http://127.0.0.1:{service}/classify", api: sglang,
+          normalise: sigmoid, timeout_ms: 2000, concurrency: 256, retries: 0, breaker_failures: 0}}
+"""
+
+
+def test_timeouts_in_one_arm_are_no_low_reward(folder, service):
+    """A judge that is late for the challenger's outputs only: the reward test does not speak, the
+    guardrail on unscored outputs does. Real verifier and controller; the engine is made up."""
+    i = injector.Injector.__new__(injector.Injector)  # its frames and queries, without its socket
+    i.system = System(folder, "/dev/null", config=ARMS, service=service.port)
+    i.rng, i.seq, i.version = injector.random.Random(3), 0, "v1"
+    context = zmq.Context()
+    engine = context.socket(zmq.PUSH)
+    engine.bind(f"ipc://{folder}/outputs.sock")
+    try:
+        i.system.start("controller", "verifier")
+        until(lambda: "result=passed" in i.system.log("verifier").read_text(), 20, "the self-test")
+        service.mode = "some slow"
+        trial = i.start_trial(1.0)
+        scores = [json.loads(f) for f in i.frames(300, trial, lambda c: float(c))]
+        for s in scores:
+            o = s["output"]
+            is_late = o["arm"] == "challenger" and i.rng.random() < 0.6
+            o["text"] = "a slow good answer" if is_late else "a good answer"
+            engine.send(json.dumps(o).encode())
+        until(lambda: i.system.count_outputs() == len(scores), 60, "all are stored")
+        until(lambda: i.route()["state"] == "stable", 30, "a guardrail ends the trial")
+        ends = [d for d in i.decisions() if d["action"] == "rollback"]
+        assert [d["test"] for d in ends] == ["guardrail_unscored"]
+        rows = i.system.rows("SELECT o.arm, s.reward, s.reason FROM scores s JOIN outputs o ON s.output = o.id")
+        assert {(r[0], r[2]) for r in rows if r[1] is None} == {("challenger", "timeout")}
+        assert {round(r[1], 3) for r in rows if r[1] is not None} == {0.881}
+    finally:
+        context.destroy(linger=0)
+        i.system.stop()
+        assert not i.system.crashes, i.system.crashes
