@@ -7,6 +7,7 @@ llama-batched-bench and llama-quantize. The build is told to use every instructi
   python3 tests/bench/vs_llama/install.py      installs, prints the folder of the programs
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -35,6 +36,14 @@ def programs_in(folder):
     return None
 
 
+def link_libraries(folder):
+    """The wheel keeps the links between library names in a file, wheels can hold none."""
+    links = folder / "_symlinks.json"
+    for name, target in json.loads(links.read_text()).items() if links.exists() else ():
+        if not (folder / name).exists():
+            (folder / name).symlink_to(Path(target).name)
+
+
 def pip(folder, *arguments):
     env = {**os.environ, "CMAKE_ARGS": CMAKE_ARGS, "CMAKE_GENERATOR": "Ninja",
            "LLAMA_CPP_BUILD_JOBS": str(os.cpu_count() or 1)}
@@ -61,6 +70,7 @@ def install():
     ready = programs_in(folder / "lib")
     if ready is None:
         sys.exit(f"{PACKAGE} {VERSION} did not build {', '.join(NEEDED)}")
+    link_libraries(ready)
     return ready
 
 

