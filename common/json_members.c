@@ -32,13 +32,15 @@ static bool take(struct json_members *m, char c)
 /* From behind the opening quote to behind the closing one. */
 static bool skip_string(struct json_members *m)
 {
-    const char *p = m->text.p;
-    for (size_t i = m->at; i < m->text.n; i++) {
-        if (p[i] == '"') {
-            m->at = i + 1;
+    const char *end = m->text.p + m->text.n;
+    for (const char *p = m->text.p + m->at; p < end;) {
+        const char *quote = memchr(p, '"', (size_t)(end - p));
+        const char *escape = quote ? memchr(p, '\\', (size_t)(quote - p)) : NULL;
+        if (quote && !escape) {
+            m->at = (size_t)(quote + 1 - m->text.p);
             return true;
         }
-        i += p[i] == '\\';
+        p = escape && end - escape > 2 ? escape + 2 : end;
     }
     m->at = m->text.n;
     return false;
