@@ -18,9 +18,17 @@ struct filter_limits {
     double min_p;   /* 0 = off */
 };
 
-/* weight: [n], exp((logit - max) / T), total their sum. Fills out [n] with what survives, best
- * first, lower id first on ties; returns their number, at least 1. */
-uint32_t filter_candidates(const float *weight, uint32_t n, double total,
-                           const struct filter_limits *limits, struct candidate *out);
+struct filter_row {
+    const float *weight; /* [n], exp((logit - max) / T) */
+    const float *most;   /* [softmax_blocks(n)] largest of each block */
+    uint32_t n;
+    double total;            /* of all weights */
+    struct candidate *spare; /* [n] scratch */
+};
+
+/* Fills out [n] with what survives, best first, lower id first on ties; returns their number, at
+ * least 1. */
+uint32_t filter_candidates(const struct filter_row *row, const struct filter_limits *limits,
+                           struct candidate *out);
 
 #endif

@@ -1,5 +1,7 @@
 /* Draws one token. Weights are exp((logit - max) / T), so the largest is 1 and nothing overflows;
- * without filters the whole row is one cumulative sum, with filters only the survivors are. */
+ * without filters the whole row is one cumulative sum, with filters only the survivors are. A row
+ * is read from end to end as seldom as can be: the largest and the sum of each block say where to
+ * look closer. */
 #include "engine/sample/sampler.h"
 
 #include "common/rng.h"
@@ -17,9 +19,11 @@
 struct sampler {
     uint32_t n_vocab;
     const struct softmax_ops *ops;
-    float *row, *weight;     /* [n_vocab] */
-    uint32_t *counts;        /* [n_vocab], zero between calls */
-    struct candidate *found; /* [n_vocab] */
+    float *row, *weight;             /* [n_vocab] */
+    uint32_t *counts;                /* [n_vocab], zero between calls */
+    struct candidate *found, *spare; /* [n_vocab] */
+    float *most;                     /* [blocks] largest logit or weight of each */
+    double *sum;                     /* [blocks] of weights */
 };
 
 int sampler_open(struct sampler **out, uint32_t n_vocab, struct err *e)
@@ -34,7 +38,10 @@ int sampler_open(struct sampler **out, uint32_t n_vocab, struct err *e)
     s->weight = calloc(n_vocab, sizeof *s->weight);
     s->counts = calloc(n_vocab, sizeof *s->counts);
     s->found = calloc(n_vocab, sizeof *s->found);
-    if (s->row && s->weight && s->counts && s->found)
+    s->spare = calloc(n_vocab, sizeof *s->spare);
+    s->most = calloc(softmax_blocks(n_vocab), sizeof *s->most);
+    s->sum = calloc(softmax_blocks(n_vocab), sizeof *s->sum);
+    if (s->row && s->weight && s->counts && s->found && s->spare && s->most && s->sum)
         return ERR_OK;
     sampler_close(s);
     *out = NULL;
@@ -49,14 +56,34 @@ void sampler_close(struct sampler *s)
     free(s->weight);
     free(s->counts);
     free(s->found);
+    free(s->spare);
+    free(s->most);
+    free(s->sum);
     free(s);
 }
 
-static int32_t first_with_value(const float *x, uint32_t n, float value)
+/* Largest of a row, and of each of its blocks in s->most. */
+static float find_largest(struct sampler *s, const float *row)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (x[i] == value)
-            return (int32_t)i;
+    s->ops->block_max(row, s->n_vocab, s->most);
+    return s->ops->max(s->most, softmax_blocks(s->n_vocab));
+}
+
+static uint32_t block_end(const struct sampler *s, uint32_t from)
+{
+    return s->n_vocab - from < SOFTMAX_BLOCK ? s->n_vocab : from + SOFTMAX_BLOCK;
+}
+
+/* Lowest id with the row's largest value; s->most is of the row. */
+static int32_t first_of(const struct sampler *s, const float *row, float largest)
+{
+    for (uint32_t from = 0; from < s->n_vocab; from += SOFTMAX_BLOCK) {
+        if (s->most[from / SOFTMAX_BLOCK] != largest)
+            continue;
+        for (uint32_t i = from; i < block_end(s, from); i++)
+            if (row[i] == largest)
+                return (int32_t)i;
+    }
     return 0;
 }
 
@@ -68,19 +95,25 @@ static double uniform_at(uint64_t seed, uint64_t position)
     return (double)(rng_splitmix(&mixed) >> 11) * 0x1.0p-53;
 }
 
-static int32_t draw_from_all(const float *weight, uint32_t n, double target)
+/* The token at which the sum of weights passes the target, which lies below the sum of all blocks
+ * taken in order. Within a block rounding may leave it above: then the last possible token. */
+static int32_t draw_from_all(const struct sampler *s, double target)
 {
+    uint32_t block = 0, last = (uint32_t)softmax_blocks(s->n_vocab) - 1;
     double sum = 0;
-    int32_t last = 0; /* rounding may leave the target above the sum: the last possible token */
-    for (uint32_t i = 0; i < n; i++) {
-        if (weight[i] <= 0)
+    for (; block < last && sum + s->sum[block] <= target; block++)
+        sum += s->sum[block];
+    int32_t token = 0;
+    uint32_t from = block * SOFTMAX_BLOCK;
+    for (uint32_t i = from; i < block_end(s, from); i++) {
+        if (s->weight[i] <= 0)
             continue;
-        sum += (double)weight[i];
-        last = (int32_t)i;
+        sum += (double)s->weight[i];
+        token = (int32_t)i;
         if (sum > target)
             break;
     }
-    return last;
+    return token;
 }
 
 static int32_t draw_from_found(const struct candidate *c, uint32_t n, double u)
@@ -96,64 +129,112 @@ static int32_t draw_from_found(const struct candidate *c, uint32_t n, double u)
     return c[n - 1].token;
 }
 
-static int32_t draw(struct sampler *s, const float *logits, const struct sample_spec *spec)
+static bool is_greedy(const struct sample_spec *spec)
+{
+    return spec->params->v[PARAM_TEMPERATURE] < GREEDY_BELOW;
+}
+
+/* s->weight and s->sum hold the row's weights, `total` in all. */
+static int32_t draw(struct sampler *s, double total, const struct sample_spec *spec)
 {
     const double *v = spec->params->v;
-    float top = s->ops->max(logits, s->n_vocab);
-    if (v[PARAM_TEMPERATURE] < GREEDY_BELOW)
-        return first_with_value(logits, s->n_vocab, top);
-    float scale = (float)(1 / v[PARAM_TEMPERATURE]);
-    double total = s->ops->exp_all(logits, s->n_vocab, top, scale, s->weight);
     double u = uniform_at(spec->seed, spec->position);
     struct filter_limits limits = {/* clients write "all" as 0 or -1 */
                                    .top_k = v[PARAM_TOP_K] > 0 ? (uint32_t)v[PARAM_TOP_K] : 0,
                                    .top_p = v[PARAM_TOP_P],
                                    .min_p = v[PARAM_MIN_P]};
     if (limits.top_k == 0 && limits.top_p >= 1 && limits.min_p <= 0)
-        return draw_from_all(s->weight, s->n_vocab, u * total);
-    uint32_t n = filter_candidates(s->weight, s->n_vocab, total, &limits, s->found);
+        return draw_from_all(s, fmin(u * total, nextafter(total, 0)));
+    s->ops->block_max(s->weight, s->n_vocab, s->most);
+    const struct filter_row row = {s->weight, s->most, s->n_vocab, total, s->spare};
+    uint32_t n = filter_candidates(&row, &limits, s->found);
     return draw_from_found(s->found, n, u);
 }
 
-/* Keeps the n best of the row, by insertion: n is at most 20 and inserts become rare. */
-static void find_top(const float *logits, uint32_t n_vocab, double log_sum, uint32_t n,
+/* n values of a row are not below the n-th largest of its blocks' largest. */
+static float top_threshold(const struct sampler *s, uint32_t n)
+{
+    float best[GEN_MAX_TOP];
+    uint32_t found = 0, n_blocks = (uint32_t)softmax_blocks(s->n_vocab);
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        uint32_t at = found < n ? found : n - 1;
+        if (found == n && s->most[b] <= best[at])
+            continue;
+        found += found < n;
+        for (; at > 0 && best[at - 1] < s->most[b]; at--)
+            best[at] = best[at - 1];
+        best[at] = s->most[b];
+    }
+    return found == n ? best[n - 1] : -INFINITY;
+}
+
+static void insert_top(struct sample_result *out, uint32_t n, int32_t token, float logit)
+{
+    uint32_t at = out->n_top;
+    if (at == n && logit <= out->top[n - 1].logprob)
+        return;
+    if (at == n)
+        at--;
+    for (; at > 0 && out->top[at - 1].logprob < logit; at--)
+        out->top[at] = out->top[at - 1];
+    out->top[at] = (struct gen_top){token, logit};
+    if (out->n_top < n)
+        out->n_top++;
+}
+
+/* Keeps the n best of the row; s->most is of the row. */
+static void find_top(const struct sampler *s, const float *logits, double log_sum, uint32_t n,
                      struct sample_result *out)
 {
     out->n_top = 0;
-    for (uint32_t i = 0; n > 0 && i < n_vocab; i++) {
-        uint32_t at = out->n_top;
-        if (at == n && logits[i] <= out->top[n - 1].logprob)
+    if (n == 0)
+        return;
+    float threshold = top_threshold(s, n);
+    for (uint32_t from = 0; from < s->n_vocab; from += SOFTMAX_BLOCK) {
+        if (s->most[from / SOFTMAX_BLOCK] < threshold)
             continue;
-        if (at == n)
-            at--;
-        for (; at > 0 && out->top[at - 1].logprob < logits[i]; at--)
-            out->top[at] = out->top[at - 1];
-        out->top[at] = (struct gen_top){(int32_t)i, logits[i]};
-        if (out->n_top < n)
-            out->n_top++;
+        for (uint32_t i = from; i < block_end(s, from); i++)
+            if (logits[i] >= threshold)
+                insert_top(out, n, (int32_t)i, logits[i]);
     }
     for (uint32_t i = 0; i < out->n_top; i++)
         out->top[i].logprob = (float)((double)out->top[i].logprob - log_sum);
 }
 
+static uint32_t wanted_top(const struct sampler *s, const struct sample_spec *spec)
+{
+    uint32_t n = spec->n_top < GEN_MAX_TOP ? spec->n_top : GEN_MAX_TOP;
+    return n < s->n_vocab ? n : s->n_vocab;
+}
+
+/* A copy with bias and penalties; its largest value. */
+static float make_row(struct sampler *s, const float *logits, const struct sample_spec *spec)
+{
+    memcpy(s->row, logits, s->n_vocab * sizeof *s->row);
+    penalties_apply(spec, s->row, s->n_vocab, s->counts);
+    return find_largest(s, s->row);
+}
+
 int sampler_draw(struct sampler *s, const float *logits, const struct sample_spec *spec,
                  struct sample_result *out, struct err *e)
 {
-    float top = s->ops->max(logits, s->n_vocab);
-    double log_sum = (double)top + log(s->ops->sum_exp(logits, s->n_vocab, top, 1));
+    float top = find_largest(s, logits);
+    float scale = is_greedy(spec) ? 1 : (float)(1 / spec->params->v[PARAM_TEMPERATURE]);
+    bool is_changed = penalties_needed(spec);
+    /* At temperature 1 the weights give the logprob's sum as well. */
+    bool is_plain = !is_greedy(spec) && !is_changed && scale == 1;
+    double total = is_plain ? s->ops->exp_all(logits, s->n_vocab, top, 1, s->weight, s->sum)
+                            : s->ops->exp_all(logits, s->n_vocab, top, 1, NULL, NULL);
+    double log_sum = (double)top + log(total);
     if (!isfinite(log_sum))
         return err_set(e, ERR_DEVICE, "logits are not finite: the weights or a kernel are broken");
-    const float *row = logits;
-    if (penalties_needed(spec)) {
-        memcpy(s->row, logits, s->n_vocab * sizeof *s->row);
-        penalties_apply(spec, s->row, s->n_vocab, s->counts);
-        row = s->row;
-    }
-    out->token = draw(s, row, spec);
+    find_top(s, logits, log_sum, wanted_top(s, spec), out);
+    const float *row = is_changed ? s->row : logits;
+    if (is_changed)
+        top = make_row(s, logits, spec);
+    if (!is_greedy(spec) && !is_plain)
+        total = s->ops->exp_all(row, s->n_vocab, top, scale, s->weight, s->sum);
+    out->token = is_greedy(spec) ? first_of(s, row, top) : draw(s, total, spec);
     out->logprob = (float)((double)logits[out->token] - log_sum);
-    uint32_t n_top = spec->n_top < GEN_MAX_TOP ? spec->n_top : GEN_MAX_TOP;
-    if (n_top > s->n_vocab)
-        n_top = s->n_vocab;
-    find_top(logits, s->n_vocab, log_sum, n_top, out);
     return ERR_OK;
 }

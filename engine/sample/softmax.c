@@ -34,15 +34,21 @@ INLINE float exp_one(float x)
     return wanted < -126.0f ? 0.0f : p * scale; /* a banned token must have no chance at all */
 }
 
+/* GCC's vectors: a loop over an array of lanes would become sixteen scalar maxima. */
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t lane_bits __attribute__((vector_size(LANES * sizeof(int32_t))));
+
 INLINE float max_body(const float *x, size_t n)
 {
-    float lane[LANES], best = x[0];
-    for (int j = 0; j < LANES; j++)
-        lane[j] = x[0];
+    float best = x[0], lane[LANES];
     size_t whole = n - n % LANES;
-    for (size_t i = 0; i < whole; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            lane[j] = x[i + (size_t)j] > lane[j] ? x[i + (size_t)j] : lane[j];
+    lanes most = x[0] - (lanes){0}, v;
+    for (size_t i = 0; i < whole; i += LANES) {
+        memcpy(&v, x + i, sizeof v);
+        lane_bits is_larger = v > most; /* all bits or none; NaN compares false */
+        most = (lanes)(((lane_bits)v & is_larger) | ((lane_bits)most & ~is_larger));
+    }
+    memcpy(lane, &most, sizeof lane);
     for (int j = 0; j < LANES; j++)
         best = lane[j] > best ? lane[j] : best;
     for (size_t i = whole; i < n; i++)
@@ -50,26 +56,27 @@ INLINE float max_body(const float *x, size_t n)
     return best;
 }
 
-/* Lane sums stay in float for at most FLUSH rounds, so that rounding does not grow with n. */
-enum { FLUSH = 64 };
-
-INLINE double exp_body(const float *x, size_t n, float shift, float scale, float *out)
+INLINE void block_max_body(const float *x, size_t n, float *most)
 {
-    double total = 0;
+    for (size_t from = 0; from < n; from += SOFTMAX_BLOCK)
+        *most++ = max_body(x + from, n - from < SOFTMAX_BLOCK ? n - from : SOFTMAX_BLOCK);
+}
+
+/* Lane sums stay in float within a block, so that rounding does not grow with n. */
+INLINE double exp_block(const float *x, size_t n, float shift, float scale, float *out)
+{
     size_t whole = n - n % LANES;
-    for (size_t start = 0; start < whole; start += LANES * FLUSH) {
-        size_t end = whole - start < LANES * FLUSH ? whole : start + LANES * FLUSH;
-        float lane[LANES] = {0};
-        for (size_t i = start; i < end; i += LANES)
-            for (int j = 0; j < LANES; j++) {
-                float v = exp_one((x[i + (size_t)j] - shift) * scale);
-                if (out)
-                    out[i + (size_t)j] = v;
-                lane[j] += v;
-            }
-        for (int j = 0; j < LANES; j++)
-            total += (double)lane[j];
-    }
+    float lane[LANES] = {0};
+    double total = 0;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            float v = exp_one((x[i + (size_t)j] - shift) * scale);
+            if (out)
+                out[i + (size_t)j] = v;
+            lane[j] += v;
+        }
+    for (int j = 0; j < LANES; j++)
+        total += (double)lane[j];
     for (size_t i = whole; i < n; i++) {
         float v = exp_one((x[i] - shift) * scale);
         if (out)
@@ -79,19 +86,33 @@ INLINE double exp_body(const float *x, size_t n, float shift, float scale, float
     return total;
 }
 
+INLINE double exp_body(const float *x, size_t n, float shift, float scale, float *out, double *sums)
+{
+    double total = 0;
+    for (size_t from = 0; from < n; from += SOFTMAX_BLOCK) {
+        size_t length = n - from < SOFTMAX_BLOCK ? n - from : SOFTMAX_BLOCK;
+        double sum = out ? exp_block(x + from, length, shift, scale, out + from)
+                         : exp_block(x + from, length, shift, scale, NULL);
+        if (sums)
+            sums[from / SOFTMAX_BLOCK] = sum;
+        total += sum;
+    }
+    return total;
+}
+
 #define DEFINE_SET(suffix, attribute)                                                              \
     attribute static float max_##suffix(const float *x, size_t n)                                  \
     {                                                                                              \
         return max_body(x, n);                                                                     \
     }                                                                                              \
-    attribute static double sum_##suffix(const float *x, size_t n, float shift, float scale)       \
+    attribute static void block_max_##suffix(const float *x, size_t n, float *most)                \
     {                                                                                              \
-        return exp_body(x, n, shift, scale, NULL);                                                 \
+        block_max_body(x, n, most);                                                                \
     }                                                                                              \
     attribute static double exp_##suffix(const float *x, size_t n, float shift, float scale,       \
-                                         float *out)                                               \
+                                         float *out, double *sums)                                 \
     {                                                                                              \
-        return exp_body(x, n, shift, scale, out);                                                  \
+        return exp_body(x, n, shift, scale, out, sums);                                            \
     }
 
 DEFINE_SET(plain, )
@@ -102,10 +123,10 @@ DEFINE_SET(avx512, __attribute__((target("avx512f"))))
 
 static const struct softmax_ops TABLE[] = {
 #if defined(__x86_64__)
-    {"avx512", max_avx512, sum_avx512, exp_avx512},
-    {"avx2", max_avx2, sum_avx2, exp_avx2},
+    {"avx512", max_avx512, block_max_avx512, exp_avx512},
+    {"avx2", max_avx2, block_max_avx2, exp_avx2},
 #endif
-    {"plain", max_plain, sum_plain, exp_plain},
+    {"plain", max_plain, block_max_plain, exp_plain},
 };
 enum { N_TABLE = sizeof TABLE / sizeof *TABLE };
 

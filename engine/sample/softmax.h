@@ -7,14 +7,22 @@
 
 #include <stddef.h>
 
+enum { SOFTMAX_BLOCK = 256 }; /* values; the last block of a row may be shorter */
+
+static inline size_t softmax_blocks(size_t n)
+{
+    return (n + SOFTMAX_BLOCK - 1) / SOFTMAX_BLOCK;
+}
+
 struct softmax_ops {
     const char *name; /* "avx512", "avx2", "plain" */
     /* Largest of x[0..n), n >= 1. NaN is skipped. */
     float (*max)(const float *x, size_t n);
-    /* sum of exp((x - shift) * scale). */
-    double (*sum_exp)(const float *x, size_t n, float shift, float scale);
-    /* out[i] = exp((x[i] - shift) * scale); returns their sum. out may not alias x. */
-    double (*exp_all)(const float *x, size_t n, float shift, float scale, float *out);
+    /* The same of every block: most [softmax_blocks(n)]. */
+    void (*block_max)(const float *x, size_t n, float *most);
+    /* out[i] = exp((x[i] - shift) * scale); returns their sum. out may not alias x; NULL: only the
+     * sum. sums: [softmax_blocks(n)] of each block, NULL: not wanted. */
+    double (*exp_all)(const float *x, size_t n, float shift, float scale, float *out, double *sums);
 };
 
 /* The widest this machine runs. */
