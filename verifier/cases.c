@@ -30,6 +30,8 @@ static const struct case_kind CASE_KINDS[] = {
      WORDS},
     {"json_keys", "json", "{\"mode\":\"embedded\"}", REFERENCE_PARAMS_JSON, WORDS},
     {"jsonschema", "json_schema", "{}", REFERENCE_PARAMETER, "schema", WORDS},
+    {"constraints", "constraints", "{\"field\":\"reference\"}", REFERENCE_METADATA_JSON, WORDS},
+    {"language", "language", "{}", REFERENCE_PARAMETER, "allow", WORDS},
     {"gsm8k", "number", "{}", REFERENCE_METADATA_TEXT, WORDS},
     {"number", "number", "{}", REFERENCE_METADATA_TEXT, WORDS},
     {"math", "math", "{}", REFERENCE_METADATA_TEXT, WORDS},

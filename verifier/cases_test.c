@@ -30,6 +30,8 @@ static void test_committed_tables(void **state)
     holds("tests/cases/answers.tsv", 100);
     holds("tests/cases/own.tsv", 500);
     holds("tests/cases/json_schema.tsv", 380);
+    holds("tests/cases/constraints.tsv", 400);
+    holds("tests/cases/language.tsv", 35);
 }
 
 static void run(const char *table, struct cases_report *r, const char *words)

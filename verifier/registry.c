@@ -7,14 +7,16 @@ extern const struct check_ops CHECK_LENGTH, CHECK_FINISH_REASON, CHECK_REGEX, CH
 extern const struct check_ops CHECK_REWARD_MODEL, CHECK_JUDGE, CHECK_COMMAND, CHECK_CODE;
 /* Mathematics, refusals, letters. */
 extern const struct check_ops CHECK_MATH;
-/* Mathematics, refusals, letters. */
 extern const struct check_ops CHECK_REFUSAL, CHECK_CHOICE;
 
+/* Instructions, language, what the engine recorded. */
+extern const struct check_ops CHECK_CONSTRAINTS, CHECK_LANGUAGE, CHECK_LOGPROB, CHECK_LATENCY;
+
 const struct check_ops *const CHECK_KINDS[] = {
-    &CHECK_LENGTH,      &CHECK_FINISH_REASON, &CHECK_REGEX,   &CHECK_CONTAINS,
-    &CHECK_JSON,        &CHECK_EXACT,         &CHECK_NUMBER,  &CHECK_REPETITION,
-    &CHECK_JSON_SCHEMA, &CHECK_REWARD_MODEL,  &CHECK_JUDGE,   &CHECK_COMMAND,
-    &CHECK_CODE,        &CHECK_MATH,          &CHECK_REFUSAL, &CHECK_CHOICE,
+    &CHECK_LENGTH, &CHECK_FINISH_REASON, &CHECK_REGEX,      &CHECK_CONTAINS,    &CHECK_JSON,
+    &CHECK_EXACT,  &CHECK_NUMBER,        &CHECK_REPETITION, &CHECK_JSON_SCHEMA, &CHECK_REWARD_MODEL,
+    &CHECK_JUDGE,  &CHECK_COMMAND,       &CHECK_CODE,       &CHECK_MATH,        &CHECK_REFUSAL,
+    &CHECK_CHOICE, &CHECK_CONSTRAINTS,   &CHECK_LANGUAGE,   &CHECK_LOGPROB,     &CHECK_LATENCY,
 };
 const size_t CHECK_KINDS_N = sizeof CHECK_KINDS / sizeof CHECK_KINDS[0];
 

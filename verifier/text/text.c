@@ -165,7 +165,7 @@ static struct str one_space(struct str s, struct arena *a)
     return (struct str){to, n};
 }
 
-static struct str valid_utf8(struct str s, struct arena *a)
+struct str text_valid(struct str s, struct arena *a)
 {
     if (utf8_is_valid(s))
         return s;
@@ -180,7 +180,7 @@ static struct str valid_utf8(struct str s, struct arena *a)
 
 static struct str map_unicode(struct str s, unsigned forms, struct arena *a)
 {
-    s = valid_utf8(s, a);
+    s = text_valid(s, a);
     if (!s.p || s.n == 0)
         return s;
     int options = UTF8PROC_STABLE | UTF8PROC_COMPOSE;

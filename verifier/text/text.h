@@ -29,4 +29,7 @@ enum text_form {
 /* New text in the arena (or s itself when nothing changes); p NULL when memory is out. */
 struct str text_form(struct str s, unsigned forms, struct arena *a);
 
+/* s itself, or a copy with U+FFFD for what is no UTF-8; p NULL when memory is out. */
+struct str text_valid(struct str s, struct arena *a);
+
 #endif
