@@ -28,6 +28,7 @@ static void test_committed_tables(void **state)
     (void)state;
     holds("tests/cases/verifier-cases.tsv", 107);
     holds("tests/cases/answers.tsv", 100);
+    holds("tests/golden/math/pairs.tsv", 1300);
     holds("tests/cases/own.tsv", 500);
     holds("tests/cases/json_schema.tsv", 380);
     holds("tests/cases/constraints.tsv", 400);

@@ -109,13 +109,23 @@ static struct str without_label(struct str s)
     return is_label ? text_trim(str_slice(s, i + 1, s.n)) : s;
 }
 
+/* "2,74 $ a year": one currency sign behind a number ends it. */
+static struct str up_to_currency(struct str s)
+{
+    ptrdiff_t first = str_find(s, STR("$"), 0);
+    if (first <= 0 || str_find(s, STR("$"), (size_t)first + 1) >= 0)
+        return s;
+    struct str before = text_trim(str_slice(s, 0, (size_t)first));
+    return before.n && is_digit(before.p[before.n - 1]) ? before : s;
+}
+
 static bool from_text(struct str s, struct arena *a, struct str *out)
 {
     bool is_long = s.n > ANSWER_MAX;
     s = is_long ? s : finish(s, a);
     if ((is_long || answer_is_prose(s)) && within_prose(s, a, out))
         return true;
-    *out = finish(without_label(s), a);
+    *out = finish(up_to_currency(without_label(s)), a);
     return out->n > 0;
 }
 

@@ -2,6 +2,7 @@
  * Each step goes to smaller trees, and the budget ends what is left. */
 #include "verifier/math/compare.h"
 
+#include "verifier/math/matrix.h"
 #include "verifier/math/scalar.h"
 #include "verifier/math/sets.h"
 #include "verifier/math/shape.h"
@@ -233,29 +234,42 @@ static bool same_matrices(struct math_work *w, const struct math_node *a, const 
     return is_vector && math_is_tuple(other) && same_in_order(w, a, b);
 }
 
-static bool units_clash(struct math_work *w, const struct math_node *a, const struct math_node *b)
+static bool is_value_with_letter(const struct math_node *n)
 {
-    if (a->kind != MATH_UNIT || b->kind != MATH_UNIT)
-        return false;
-    struct str x = math_unit_name(w, a->text), y = math_unit_name(w, b->text);
-    bool are_known = x.n && y.n, are_numbers = math_is_closed(a->child[0]);
-    return are_known ? !str_eq(x, y) : !are_numbers && !str_eq(a->text, b->text);
+    static const char *const letters[] = {"m", "g", "s", "h", "l", "L",
+                                          "N", "J", "W", "V", "A", "K"};
+    bool is_pair = n->kind == MATH_TIMES && n->n == 2 && n->child[1]->kind == MATH_NAME;
+    for (size_t i = 0; is_pair && i < sizeof letters / sizeof letters[0]; i++)
+        if (str_eq_c(n->child[1]->text, letters[i]))
+            return math_is_closed(n->child[0]);
+    return false;
 }
 
 /* "5 m" where the m was read as a name, "about 5" where the word stands before. */
 static const struct math_node *without_words(const struct math_node *n)
 {
-    static const char *const letters[] = {"m", "g", "s", "h", "l", "L",
-                                          "N", "J", "W", "V", "A", "K"};
-    if (n->kind != MATH_TIMES || n->n != 2)
-        return NULL;
-    if (n->child[0]->kind == MATH_TEXT && math_is_closed(n->child[1]))
-        return n->child[1];
-    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++)
-        if (n->child[1]->kind == MATH_NAME && str_eq_c(n->child[1]->text, letters[i]) &&
-            math_is_closed(n->child[0]))
-            return n->child[0];
-    return NULL;
+    if (is_value_with_letter(n))
+        return n->child[0];
+    bool is_about = n->kind == MATH_TIMES && n->n == 2 && n->child[0]->kind == MATH_TEXT;
+    return is_about && math_is_closed(n->child[1]) ? n->child[1] : NULL;
+}
+
+static struct str unit_of(const struct math_node *n)
+{
+    if (n->kind == MATH_UNIT)
+        return n->text;
+    return is_value_with_letter(n) ? n->child[1]->text : STR("");
+}
+
+/* Centimetres are not metres; a unit that is not known is only compared where no number says what
+ * is meant. */
+static bool units_clash(struct math_work *w, const struct math_node *a, const struct math_node *b)
+{
+    struct str x = math_unit_name(w, unit_of(a)), y = math_unit_name(w, unit_of(b));
+    if (x.n && y.n)
+        return !str_eq(x, y);
+    bool are_units = a->kind == MATH_UNIT && b->kind == MATH_UNIT;
+    return are_units && !math_is_closed(a->child[0]) && !str_eq(a->text, b->text);
 }
 
 static bool same_digits_in_base(const struct math_node *a, const struct math_node *b)
@@ -317,5 +331,7 @@ bool math_same(struct math_work *w, const struct math_node *want, const struct m
         return false;
     a = a->kind == MATH_UNIT ? a->child[0] : a;
     b = b->kind == MATH_UNIT ? b->child[0] : b;
-    return same_plain(w, a, b);
+    a = math_matrix_value(w, a);
+    b = math_matrix_value(w, b);
+    return a && b && same_plain(w, a, b);
 }
