@@ -46,11 +46,6 @@ void job_free(struct job *j)
     free(j);
 }
 
-static int no_memory(struct err *e)
-{
-    return err_set(e, ERR_NOMEM, "out of memory for this request: try again later");
-}
-
 /* The model field may carry the route; a header says it too. */
 static int choose_route(struct job *j, struct err *e)
 {
@@ -76,66 +71,6 @@ static int choose_route(struct job *j, struct err *e)
     return rc;
 }
 
-static int encode_text(struct job *j, size_t *n, struct err *e)
-{
-    const struct api_config *c = &j->api->config;
-    const struct tokenizer_info *info = tokenizer_get_info(c->tokenizer);
-    uint32_t skip = info->add_bos && info->bos >= 0 ? 1 : 0;
-    if (skip)
-        j->prompt[0] = info->bos;
-    int rc = tokenizer_encode(c->tokenizer, j->request.prompt, false, j->prompt + skip,
-                              c->max_context - skip, n, e);
-    *n += skip;
-    return rc;
-}
-
-static int too_long(struct job *j, const char *least, size_t n, struct err *e)
-{
-    j->code = "context_length_exceeded";
-    return err_set(e, ERR_INVALID,
-                   "$.%s: %s%zu tokens; with room for an answer at most %u are allowed",
-                   j->request.kind == API_CHAT ? "messages" : "prompt", least, n,
-                   j->api->config.max_context - 1);
-}
-
-/* No token stands for more bytes than the longest: what cannot fit is refused before the loop
- * spends time on its tokens. */
-static size_t least_tokens(const struct job *j)
-{
-    const struct api_request *q = &j->request;
-    size_t bytes = q->prompt.n;
-    for (uint32_t i = 0; i < q->n_messages; i++)
-        bytes += q->messages[i].content.n;
-    return bytes / j->api->longest_token;
-}
-
-static int encode_prompt(struct job *j, struct err *e)
-{
-    const struct api_config *c = &j->api->config;
-    const struct api_request *q = &j->request;
-    size_t n = q->n_ids;
-    int rc = ERR_OK;
-    if (least_tokens(j) >= c->max_context)
-        return too_long(j, "at least ", least_tokens(j), e);
-    j->prompt = q->ids;
-    if (!j->prompt) {
-        j->prompt = arena_array(&j->arena, c->max_context, sizeof *j->prompt);
-        if (!j->prompt)
-            return no_memory(e);
-        if (q->kind == API_CHAT)
-            rc = chat_template_encode(c->chat_template, c->tokenizer, c->file, q->messages,
-                                      q->n_messages, j->prompt, c->max_context, &n, e);
-        else
-            rc = encode_text(j, &n, e);
-    }
-    if ((rc == ERR_OK || rc == ERR_NOMEM) && n >= c->max_context)
-        return too_long(j, "", n, e);
-    if (rc == ERR_INVALID && q->kind == API_CHAT)
-        err_wrap(e, "$.messages");
-    j->n_prompt = (uint32_t)n;
-    return rc;
-}
-
 /* A limit on new tokens that the context has no room for is lowered to the room there is. */
 static void settle_params(struct job *j)
 {
@@ -153,7 +88,7 @@ static int open_choices(struct job *j, struct err *e)
     uint32_t max = (uint32_t)j->effective.v[PARAM_MAX_NEW_TOKENS], n_top = j->request.n_top;
     struct choice *choice = arena_array(a, j->request.n, sizeof *choice);
     if (!choice)
-        return no_memory(e);
+        return job_no_memory(e);
     j->choice = choice;
     for (uint32_t i = 0; i < j->request.n; i++) {
         struct choice *c = &choice[i];
@@ -163,26 +98,12 @@ static int open_choices(struct job *j, struct err *e)
         if (n_top)
             c->top = arena_array(a, (size_t)max * n_top, sizeof *c->top);
         if (!c->token || !c->logprob || (n_top && !c->top))
-            return no_memory(e);
+            return job_no_memory(e);
         detok_init(&c->detok, j->api->config.tokenizer, j->effective.stop, j->effective.n_stop,
                    TEXT_BYTES);
         c->is_open = true;
     }
     return ERR_OK;
-}
-
-static int prepare(struct job *j, struct err *e)
-{
-    int rc;
-    TRY(api_request_parse(http_request_body(j->http), j->request.kind, &j->arena, &j->request, e));
-    TRY(choose_route(j, e));
-    TRY(encode_prompt(j, e));
-    settle_params(j);
-    TRY(open_choices(j, e));
-out:
-    if (rc == ERR_NOT_FOUND && !j->code) /* a part that the body must have */
-        e->code = ERR_INVALID;
-    return rc;
 }
 
 /* Choices of one request differ by their seeds only; the first has the client's own. */
@@ -337,6 +258,43 @@ static void refuse(struct job *j, const struct err *e)
         job_free(j);
 }
 
+/* From the read body on; rc and e: what reading gave. */
+static void go_on(struct job *j, int rc, struct err *e)
+{
+    if (rc != ERR_OK)
+        goto out;
+    TRY(choose_route(j, e));
+    settle_params(j);
+    TRY(open_choices(j, e));
+    TRY(submit_all(j, e));
+    admit(j);
+    return;
+out:
+    refuse(j, e);
+}
+
+/* Meanwhile its client may have left, or a stop may have run out of time. */
+void job_on_read(void *job)
+{
+    struct job *j = job;
+    struct err e = j->read_error;
+    int rc = (int)e.code;
+    j->is_reading = false;
+    if (j->is_gone)
+        rc = err_set(&e, ERR_CANCELLED, "the client left");
+    else if (j->error.code)
+        rc = (int)(e = j->error).code;
+    if (j->http)
+        go_on(j, rc, &e);
+}
+
+static int check_open(const struct api *a, struct err *e)
+{
+    return a->is_admitting
+               ? ERR_OK
+               : err_set(e, ERR_BUSY, "this engine is not taking requests now: try again later");
+}
+
 static void start(struct api *a, struct http_request *r, enum api_kind kind)
 {
     struct err e = {0};
@@ -347,22 +305,24 @@ static void start(struct api *a, struct http_request *r, enum api_kind kind)
     }
     struct job *j = job_new(a, r);
     if (!j) {
-        no_memory(&e);
+        job_no_memory(&e);
         api_reply_error(r, 503, &e, NULL);
         return;
     }
-    int rc;
     j->request.kind = kind;
+    j->body = http_request_body(r);
     j->id = api_request_id(kind == API_CHAT ? "chatcmpl" : "cmpl", &j->arena);
     api_put_request_id(r, j->id);
-    if (!a->is_admitting)
-        TRY(err_set(&e, ERR_BUSY, "this engine is not taking requests now: try again later"));
-    TRY(prepare(j, &e));
-    TRY(submit_all(j, &e));
-    admit(j);
-    return;
-out:
-    refuse(j, &e);
+    int rc = check_open(a, &e);
+    if (rc == ERR_OK && j->body.n > READER_LEAST_BYTES) {
+        j->is_reading = true;
+        http_stream_on_close(r, on_client_gone, j);
+        if (reader_put(a->reader, j))
+            return;
+        j->is_reading = false;
+        rc = err_set(&e, ERR_BUSY, "too many large bodies at once: try again later");
+    }
+    go_on(j, rc == ERR_OK ? job_read(j, &e) : rc, &e);
 }
 
 void api_on_chat(struct http_request *r, void *api)

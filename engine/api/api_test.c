@@ -368,6 +368,48 @@ static void test_no_room_for_all_choices(void **state)
     http_result_free(&r);
 }
 
+enum { LARGE = 300 * 1024 };
+
+/* A chat of LARGE bytes: with spaces between the values it is short all the same. */
+static const char *large_body(struct fixture_api *f, const char *text)
+{
+    struct str begin =
+        arena_printf(&f->arena, "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}", text);
+    char *body = arena_array(&f->arena, begin.n + LARGE + 3, 1);
+    assert_non_null(body);
+    memcpy(body, begin.p, begin.n);
+    memset(body + begin.n, ' ', LARGE);
+    memcpy(body + begin.n + LARGE, "]}", 3);
+    return body;
+}
+
+/* Read on another thread, answered as a small one is. */
+static void test_large_bodies(void **state)
+{
+    struct fixture_api *f = *state;
+    struct http_result r;
+    assert_int_equal(post(f, "/v1/chat/completions", large_body(f, "q"), &r), 200);
+    assert_has(&r, "\"content\":\"Hi\"");
+    http_result_free(&r);
+    assert_int_equal(post(f, "/v1/chat/completions", large_body(f, "\\x"), &r), 400);
+    assert_has(&r, "not valid JSON");
+    http_result_free(&r);
+}
+
+/* The loop ends while a body is being read: nothing is left over (see tear_down). */
+static void test_stop_while_a_large_body_is_read(void **state)
+{
+    struct fixture_api *f = *state;
+    struct http_result r;
+    struct err e;
+    const char *url = arena_printf(&f->arena, "%s/v1/chat/completions", f->url).p;
+    f->generator.mode = SILENT;
+    const struct http_call call = {
+        .url = url, .body = str_from(large_body(f, "q")), .timeout_ms = 1};
+    assert_int_not_equal(http_client_call(f->client, &call, &r, &e), ERR_OK);
+    http_result_free(&r);
+}
+
 static void stop_admitting(void *api)
 {
     api_set_admitting(api, false);
@@ -428,6 +470,8 @@ int main(void)
         TEST(test_a_lost_device_ends_the_loop),
         TEST(test_no_room_for_all_choices),
         TEST(test_not_admitting),
+        TEST(test_large_bodies),
+        TEST(test_stop_while_a_large_body_is_read),
         TEST(test_prompts_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include "engine/api/api.h"
 #include "engine/api/metrics.h"
+#include "engine/api/reader.h"
 #include "engine/api/request.h"
 #include "engine/text/detok.h"
 
@@ -44,7 +45,10 @@ struct job {
     uint32_t n_prompt;
     struct choice *choice; /* [request.n] */
     uint32_t n_submitted, n_ended, n_done;
-    bool is_refused; /* answered with an error; waits for its generations to end */
+    struct str body;       /* of the HTTP request, as long as that lives */
+    struct err read_error; /* of job_read on the reader thread */
+    bool is_reading;       /* on the reader thread: hands off but for is_gone and error */
+    bool is_refused;       /* answered with an error; waits for its generations to end */
     bool is_streaming, is_gone;
     struct mono admitted, last_sent;
     struct wall created;
@@ -66,6 +70,7 @@ struct api {
     struct route_table *table;
     struct job *jobs;
     struct feedback_post *posts;
+    struct reader *reader;
     uint32_t n_jobs;
     uint64_t next_admission;
     size_t longest_token; /* bytes, of the vocabulary */
@@ -77,6 +82,10 @@ struct api {
 void api_on_chat(struct http_request *r, void *api);
 void api_on_completion(struct http_request *r, void *api);
 void job_free(struct job *j);
+void job_on_read(void *job); /* goes on where the reader thread stopped */
+/* prompt.c: body to request and tokens. Any thread, one at a time for each job. */
+int job_read(struct job *j, struct err *e);
+int job_no_memory(struct err *e);
 /* finish.c */
 void job_on_event(void *choice, const struct gen_event *ev);
 void job_cancel(struct job *j);

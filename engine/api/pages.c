@@ -211,6 +211,7 @@ int api_open(struct api **out, const struct api_config *c, struct err *e)
     a->next_admission = state.next_admission;
     a->longest_token = longest_token(c->tokenizer);
     api_metrics_init(&a->metrics, c->metrics);
+    TRY(reader_open(&a->reader, c->server, job_on_read, e));
     for (size_t i = 0; i < sizeof PAGES / sizeof *PAGES; i++)
         TRY(http_server_route(c->server, PAGES[i].method, PAGES[i].path, PAGES[i].fn, a, e));
     TRY(http_server_every(c->server, a->config.keep_alive_ms / 2 + 1, on_keep_alive, a, e));
@@ -236,8 +237,14 @@ void api_end_jobs(struct api *a)
 void api_detach(struct api *a)
 {
     a->is_admitting = false;
-    for (struct job *j = a->jobs; j; j = j->next)
+    reader_close(a->reader);
+    a->reader = NULL;
+    for (struct job *j = a->jobs, *next; j; j = next) {
+        next = j->next;
         j->http = NULL;
+        if (j->is_reading) /* nobody waits for its answer and nothing was generated */
+            job_free(j);
+    }
     for (struct feedback_post *p = a->posts; p; p = p->next)
         p->http = NULL;
 }
@@ -246,6 +253,7 @@ void api_close(struct api *a)
 {
     if (!a)
         return;
+    reader_close(a->reader);
     while (a->jobs)
         job_free(a->jobs);
     while (a->posts)
