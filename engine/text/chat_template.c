@@ -291,6 +291,17 @@ static const struct chat_template TEMPLATES[] = {
 };
 enum { N_TEMPLATES = sizeof TEMPLATES / sizeof *TEMPLATES };
 
+static void render_none(struct chat_render *r, const struct chat_message *m, size_t n)
+{
+    (void)m, (void)n;
+    chat_fail(r, 0,
+              "this model has no chat template: use /v1/completions, or set engine.chat_template");
+}
+
+/* Of a file that brings none: a pretrained model, which answers completions. */
+static const struct chat_template NO_TEMPLATE = {
+    .name = "none", .plain = "", .render = render_none};
+
 static struct str file_jinja(const struct gguf *file)
 {
     struct str jinja = STR("");
@@ -333,6 +344,9 @@ int chat_template_find(const struct chat_template **out, const struct gguf *file
     static const char KNOWN[] = "known are chatml, llama3, mistral, gemma, deepseek";
     struct str jinja = file_jinja(file);
     *out = name ? by_name(name) : recognise(jinja);
+    struct str found;
+    if (!name && gguf_get_str(file, "tokenizer.chat_template", &found, NULL) == ERR_NOT_FOUND)
+        *out = &NO_TEMPLATE;
     if (*out)
         return ERR_OK;
     if (name)
@@ -341,7 +355,7 @@ int chat_template_find(const struct chat_template **out, const struct gguf *file
     if (!jinja.n)
         return err_set(
             e, ERR_UNSUPPORTED,
-            "chat template: the model file has none (tokenizer.chat_template), or one above "
+            "chat template: the model file's (tokenizer.chat_template) is empty, no text or above "
             "%d bytes; name one: %s",
             MAX_JINJA_BYTES, KNOWN);
     return err_set(e, ERR_UNSUPPORTED,

@@ -14,8 +14,9 @@ struct chat_message {
 
 struct chat_template; /* a row of the const table */
 
-/* By name ("chatml"), or recognised from the file when name is NULL. ERR_UNSUPPORTED quotes the
- * start of the unknown template and lists the known names. */
+/* By name ("chatml"), or recognised from the file when name is NULL. A file that has none gives the
+ * template "none", which refuses every conversation. ERR_UNSUPPORTED quotes the start of the
+ * unknown template and lists the known names. */
 MUST_USE int chat_template_find(const struct chat_template **out, const struct gguf *file,
                                 const char *name, struct err *e);
 const char *chat_template_name(const struct chat_template *t);

@@ -229,8 +229,16 @@ static void test_find(void **state)
     assert_int_equal(chat_template_find(&t, file, NULL, &e), ERR_UNSUPPORTED);
     gguf_close(file);
     file = fixture_open(&none);
-    assert_int_equal(chat_template_find(&t, file, NULL, &e), ERR_UNSUPPORTED);
-    assert_non_null(strstr(e.msg, "has none"));
+    assert_ok(chat_template_find(&t, file, NULL, &e), &e); /* a pretrained model: refused later */
+    assert_string_equal(chat_template_name(t), "none");
+    const struct chat_message hello = {STR("user"), STR("hello")};
+    struct tokenizer *tok;
+    int32_t ids[8];
+    size_t n;
+    assert_ok(tokenizer_open(&tok, file, &e), &e);
+    assert_int_equal(chat_template_encode(t, tok, file, &hello, 1, ids, 8, &n, &e), ERR_INVALID);
+    assert_non_null(strstr(e.msg, "has no chat template"));
+    tokenizer_close(tok);
     gguf_close(file);
 }
 
