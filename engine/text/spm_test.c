@@ -2,6 +2,7 @@
  * front, a stream of bytes, bad files, and time that stays n log n. */
 #include "engine/text/fixture_test.h"
 
+#include "common/rng.h"
 #include "engine/text/detok.h"
 #include "engine/text/vocab.h"
 
@@ -203,6 +204,39 @@ static void test_stream(void **state)
     tokenizer_close(t);
 }
 
+/* Whatever the bytes, decoding gives them back; U+2581 is left out, which means a space. */
+static void test_any_bytes(void **state)
+{
+    (void)state;
+    static const char *const PARTS[] = {"a", "b", "c", " ", "  ", "é", "<s>", "</s>", "漢", "\n"};
+    struct tokenizer *t = open_tokenizer(&(struct pieces){.has_bytes = true, .has_prefix = true});
+    struct err e = {0};
+    struct rng r;
+    struct buf text, out;
+    int32_t ids[1024];
+    size_t n;
+    rng_seed(&r, 3);
+    buf_init(&text, KiB);
+    buf_init(&out, 2 * KiB);
+    for (int trial = 0; trial < 5000; trial++) {
+        buf_reset(&text);
+        buf_reset(&out);
+        for (uint64_t i = rng_below(&r, 30); i > 0; i--)
+            if (rng_below(&r, 8))
+                buf_put_c(&text, PARTS[rng_below(&r, sizeof PARTS / sizeof *PARTS)]);
+            else
+                buf_put_char(&text, (char)(rng_below(&r, 64) + 0xC0));
+        assert_ok(tokenizer_encode(t, buf_str(&text), trial & 1, ids, 1024, &n, &e), &e);
+        tokenizer_decode(t, ids, n, false, &out);
+        assert_int_equal(out.n, text.n);
+        if (text.n)
+            assert_memory_equal(out.p, text.p, text.n);
+    }
+    buf_free(&text);
+    buf_free(&out);
+    tokenizer_close(t);
+}
+
 static void test_long_text(void **state)
 {
     enum { N = 1 << 20 };
@@ -250,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_merges_by_score), cmocka_unit_test(test_bytes_and_unknown),
         cmocka_unit_test(test_space_in_front),  cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_long_text),       cmocka_unit_test(test_bad_files)};
+        cmocka_unit_test(test_any_bytes),       cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_bad_files)};
     return cmocka_run_group_tests_name("text.spm", tests, NULL, NULL);
 }
