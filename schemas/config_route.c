@@ -69,7 +69,7 @@ static const struct cfg_option CHECK_OPTIONS[] = {
      .offset = offsetof(K, kind),
      .max = 64,
      .unit = "",
-     .help = "length, finish_reason, regex, contains, json, exact, number, repetition."},
+     .help = "One of verifier/README.md: length, json, regex, number, reward_model, code, ..."},
     REAL_ROW(K, weight, "1", 0, 1e6, "", "Share in the reward."),
     BOOL_ROW(K, gate, "false", "A failed gate makes the reward 0 whatever the others say."),
     INT_ROW(K, timeout_ms, "1000", 1, 600000, "ms", "Longest run of the check."),

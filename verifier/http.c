@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { HEADER_MAX_BYTES = 8192, IDLE_MS = 30000, SCORE_IDLE_MS = 600000, CONNECTIONS = 512 };
+enum { HEADER_MAX_BYTES = 8192, IDLE_MS = 30000, SCORE_IDLE_MS = 600000, CONNECTIONS = 4096 };
 enum { FLUSH_MS = 500 };
-#define BODY_MAX_BYTES (32 * MiB)
+#define BODY_MAX_BYTES (16 * MiB)
 
 struct verifier_http {
     struct http_server *server;
