@@ -245,13 +245,18 @@ static bool is_value_with_letter(const struct math_node *n)
     return false;
 }
 
-/* "5 m" where the m was read as a name, "about 5" where the word stands before. */
+/* "5 m" where the m was read as a name, "about 5" and "(A) 5" where something
+ * else stands before. */
 static const struct math_node *without_words(const struct math_node *n)
 {
     if (is_value_with_letter(n))
         return n->child[0];
-    bool is_about = n->kind == MATH_TIMES && n->n == 2 && n->child[0]->kind == MATH_TEXT;
-    return is_about && math_is_closed(n->child[1]) ? n->child[1] : NULL;
+    if (n->kind != MATH_TIMES || n->n != 2)
+        return NULL;
+    const struct math_node *first = n->child[0];
+    bool is_letter = first->kind == MATH_NAME && first->is_grouped; /* (A) 5 */
+    return (first->kind == MATH_TEXT || is_letter) && math_is_closed(n->child[1]) ? n->child[1]
+                                                                                  : NULL;
 }
 
 static struct str unit_of(const struct math_node *n)

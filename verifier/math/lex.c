@@ -288,13 +288,23 @@ static struct math_token one_letter(struct str s)
     return t;
 }
 
+/* The m and the s of "10 m/s" within \text{}. */
+static bool is_unit_letter(const struct lexer *l)
+{
+    bool is_under = l->n >= 2 && l->token[l->n - 1].kind == TOKEN_DIVIDE &&
+                    l->token[l->n - 2].kind == TOKEN_TEXT;
+    return l->in_text && (follows_value(l) || is_under);
+}
+
 /* miles, but not ab or ABC; within \text{} everything of two letters. */
 static bool is_word(const struct lexer *l, struct str run, bool is_ascii, bool is_unit)
 {
     if (!is_ascii)
         return is_unit || text_count_chars(run) > 1;
+    if (run.n == 1)
+        return is_unit_letter(l);
     bool names_corners = run.n <= 5 && upper_case(run) == run.n && !l->in_text;
-    return run.n > 1 && (l->in_text || math_is_unit(run) || (run.n >= 4 && !names_corners));
+    return l->in_text || math_is_unit(run) || (run.n >= 4 && !names_corners);
 }
 
 /* A word, or in formulas a product of one-letter names. */
