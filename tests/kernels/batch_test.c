@@ -16,9 +16,9 @@
 
 enum { N_SEQ = 7, MAX_LEN = 90, SEQ_BLOCKS = 6, N_BLOCKS = 48, MAX_BATCH = 64 };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { TRIALS = 2 };
+enum { TRIALS = 2, FIRST_ARCHITECTURE = 2 }; /* the others are in the golden test */
 #else
-enum { TRIALS = 8 };
+enum { TRIALS = 8, FIRST_ARCHITECTURE = 0 };
 #endif
 
 struct fixture {
@@ -224,7 +224,7 @@ static void test_architectures(void **state)
 {
     static const char *const NAMES[] = {"qwen2", "qwen3", "gemma3"};
     (void)state;
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+    for (size_t i = FIRST_ARCHITECTURE; i < sizeof NAMES / sizeof *NAMES; i++) {
         struct tiny_model shape = tiny_model_of(NAMES[i]);
         check(&shape, 2, (TRIALS + 1) / 3);
     }
