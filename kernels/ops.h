@@ -109,6 +109,10 @@ struct kern_ops {
     /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. */
     MUST_USE int (*run)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
 
+    /* Host work inside run: fn(arg, i, thread) for each i below n, thread below n_threads. */
+    void (*each)(struct kern_device *d, uint32_t n,
+                 void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg);
+
     /* First op of a step. The step's arrays stay until run returns. */
     void (*begin)(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
     /* x[t] = scale * row token[t] of w. */

@@ -282,6 +282,27 @@ void team_each(struct team *t, uint32_t n_shares, team_fn fn, void *arg)
         (void)wait_change(&t->done, n, SPIN_PAUSES);
 }
 
+struct item_job {
+    uint32_t n;
+    void (*fn)(void *arg, uint32_t item, uint32_t thread);
+    void *arg;
+};
+
+static void item_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
+{
+    const struct item_job *j = arg;
+    struct team_range r = team_share(j->n, share, n_shares);
+    for (uint32_t i = r.from; i < r.to; i++)
+        j->fn(j->arg, i, thread);
+}
+
+void team_each_item(struct team *t, uint32_t n,
+                    void (*fn)(void *arg, uint32_t item, uint32_t thread), void *arg)
+{
+    struct item_job j = {n, fn, arg};
+    team_each(t, n < TEAM_MAX_SHARES ? n : TEAM_MAX_SHARES, item_part, &j);
+}
+
 uint32_t team_shares(const struct team *t, uint32_t count)
 {
     uint32_t most = t->n_threads == 1 ? 1 : t->n_threads * SHARES_PER_THREAD;

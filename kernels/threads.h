@@ -31,6 +31,9 @@ void team_run(struct team *t, void (*body)(void *arg), void *arg);
 /* On the leader, inside a body: fn for each of n_shares, at most TEAM_MAX_SHARES. Returns when all
  * are done. */
 void team_each(struct team *t, uint32_t n_shares, team_fn fn, void *arg);
+/* The same, an item at a time, of any number. */
+void team_each_item(struct team *t, uint32_t n,
+                    void (*fn)(void *arg, uint32_t item, uint32_t thread), void *arg);
 /* A good number of shares for `count` equal items: some for each thread, at most count. */
 uint32_t team_shares(const struct team *t, uint32_t count);
 

@@ -149,3 +149,30 @@ int model_forward(struct model *m, const struct model_batch *batch, float *logit
     struct step s = {m, batch, logits};
     return m->ops->run(m->device, run_step, &s, e);
 }
+
+struct each {
+    struct model *model;
+    uint32_t n;
+    void (*fn)(void *arg, uint32_t i, uint32_t thread);
+    void *arg;
+};
+
+static void run_each(void *arg)
+{
+    const struct each *a = arg;
+    a->model->ops->each(a->model->device, a->n, a->fn, a->arg);
+}
+
+void model_each(struct model *m, uint32_t n, void (*fn)(void *arg, uint32_t i, uint32_t thread),
+                void *arg)
+{
+    struct each a = {m, n, fn, arg};
+    if (m->ops->run(m->device, run_each, &a, NULL) != ERR_OK)
+        for (uint32_t i = 0; i < n; i++) /* a lost device: the host is still there */
+            fn(arg, i, 0);
+}
+
+uint32_t model_n_threads(const struct model *m)
+{
+    return m->ops->n_threads(m->device);
+}

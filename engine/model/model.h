@@ -62,6 +62,12 @@ MUST_USE int model_open(struct model **out, const struct gguf *file,
 void model_close(struct model *m);
 const struct model_info *model_get_info(const struct model *m);
 
+/* fn(arg, i, thread) for each i below n, on the threads of the model's device, thread below
+ * model_n_threads; returns when all are done. For host work between steps; not inside one. */
+void model_each(struct model *m, uint32_t n, void (*fn)(void *arg, uint32_t i, uint32_t thread),
+                void *arg);
+uint32_t model_n_threads(const struct model *m);
+
 /* Runs the batch; logits: [n_row, n_vocab] float32, caller's storage. ERR_DEVICE is sticky. */
 MUST_USE int model_forward(struct model *m, const struct model_batch *batch, float *logits,
                            struct err *e);

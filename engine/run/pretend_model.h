@@ -1,6 +1,6 @@
 /* engine/run/pretend_model.h - a model that is a hash, for tests of the generator.
  *
- * Included by *_test.c files only: it defines model_forward and model_get_info, so that the linker
+ * Included by *_test.c files only: it defines the functions of model.h, so that the linker
  * takes these and not the real ones. A KV slot holds a hash of all tokens up to its position; the
  * logits of a position are a function of that hash. A wrong block table, a stale shared block or a
  * lost prefix therefore changes the tokens, as in a real model but at no cost. */
@@ -35,6 +35,21 @@ static struct model *pretend_open(void)
 const struct model_info *model_get_info(const struct model *m)
 {
     return &m->info;
+}
+
+uint32_t model_n_threads(const struct model *m)
+{
+    (void)m;
+    return 2;
+}
+
+/* Two samplers in turn, on one thread. */
+void model_each(struct model *m, uint32_t n, void (*fn)(void *arg, uint32_t i, uint32_t thread),
+                void *arg)
+{
+    (void)m;
+    for (uint32_t i = 0; i < n; i++)
+        fn(arg, i, i % 2);
 }
 
 static void pretend_logits(uint64_t h, int32_t token, float *row)

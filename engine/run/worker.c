@@ -4,8 +4,8 @@
 
 #include "common/log.h"
 #include "common/rng.h"
+#include "engine/run/draws.h"
 #include "engine/run/worker_metrics.h"
-#include "engine/sample/sampler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@ struct worker {
     pthread_t thread;
     struct gen_config config;
     struct scheduler *sched;
-    struct sampler *sampler;
+    struct draws *draws;
     float *logits; /* [max_running, n_vocab] */
     int32_t *end_ids;
     struct queue *submitted; /* of struct sequence */
@@ -160,25 +160,12 @@ static void accept_token(struct worker *w, struct sequence *q, const struct samp
         finish_sequence(w, q, GEN_LENGTH);
 }
 
-static void sample_row(struct worker *w, struct sequence *q, const float *logits)
+static void accept_draw(struct worker *w, struct sequence *q, const struct draw *d)
 {
-    const struct gen_request *r = &q->request;
-    struct sample_spec spec = {.params = &r->params,
-                               .seed = r->seed,
-                               .position = seq_n_output(q),
-                               .bias = r->bias,
-                               .n_bias = r->n_bias,
-                               .prompt = q->tokens,
-                               .n_prompt = r->n_prompt,
-                               .output = q->tokens + r->n_prompt,
-                               .n_output = seq_n_output(q),
-                               .n_top = r->want_logprobs ? r->n_top : 0};
-    struct sample_result result;
-    struct err e;
-    if (sampler_draw(w->sampler, logits, &spec, &result, &e) == ERR_OK)
-        accept_token(w, q, &result);
+    if (d->rc == ERR_OK)
+        accept_token(w, q, &d->result);
     else
-        end_sequence(w, q, GEN_ERROR, &e);
+        end_sequence(w, q, GEN_ERROR, &d->error);
 }
 
 /* A forward pass that failed takes the sequences of its batch with it, not the process: the next
@@ -222,9 +209,9 @@ static void run_step(struct worker *w)
     sched_computed(w->sched);
     atomic_fetch_add_explicit(&w->stats.steps, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan.n_prompt, memory_order_relaxed);
-    size_t n_vocab = model_get_info(w->config.model)->n_vocab;
+    const struct draw *draw = draws_make(w->draws, plan.row_seq, plan.batch.n_row, w->logits);
     for (uint32_t i = 0; i < plan.batch.n_row; i++)
-        sample_row(w, plan.row_seq[i], w->logits + i * n_vocab);
+        accept_draw(w, plan.row_seq[i], &draw[i]);
     end_static_batch(w);
     uint64_t step_us = mono_since_us(start, clock_mono(w->config.clock));
     sched_took(w->sched, step_us);
@@ -264,7 +251,7 @@ static int open_parts(struct worker *w, struct err *e)
                               .salt = rng_entropy()};
     int rc;
     TRY(sched_open(&w->sched, &sc, e));
-    TRY(sampler_open(&w->sampler, n_vocab, e));
+    TRY(draws_open(&w->draws, c->model, c->max_running, e));
     TRY(queue_open(&w->submitted, c->max_running + c->max_queue, false, e));
     w->logits = calloc((size_t)c->max_running * n_vocab, sizeof *w->logits);
     w->end_ids = calloc(c->n_end + 1, sizeof *w->end_ids);
@@ -282,7 +269,7 @@ static void worker_free(struct worker *w)
         seq_free(q);
     queue_free(w->submitted);
     sched_close(w->sched);
-    sampler_close(w->sampler);
+    draws_close(w->draws);
     free(w->logits);
     free(w->end_ids);
     free(w);

@@ -202,6 +202,12 @@ static int cpu_run(struct kern_device *d, void (*body)(void *arg), void *arg, st
     return ERR_OK;
 }
 
+static void cpu_each(struct kern_device *d, uint32_t n,
+                     void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg)
+{
+    team_each_item(d->team, n, fn, arg);
+}
+
 static void cpu_write(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n)
 {
     (void)d;
@@ -227,6 +233,7 @@ const struct kern_ops KERN_CPU = {
     .kv = cpu_kv,
     .kv_block_bytes = cpu_kv_block_bytes,
     .run = cpu_run,
+    .each = cpu_each,
     .begin = cpu_begin,
     .embed = cpu_embed,
     .project = cpu_project,

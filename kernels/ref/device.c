@@ -169,6 +169,12 @@ static void ref_begin(struct kern_device *d, const struct kern_step *step, struc
     d->kv = kv;
 }
 
+static void ref_each(struct kern_device *d, uint32_t n,
+                     void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg)
+{
+    team_each_item(d->team, n, fn, arg);
+}
+
 static void ref_write(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n)
 {
     (void)d;
@@ -194,6 +200,7 @@ const struct kern_ops KERN_REF = {
     .kv = ref_kv,
     .kv_block_bytes = ref_kv_block_bytes,
     .run = ref_run,
+    .each = ref_each,
     .begin = ref_begin,
     .embed = ref_embed,
     .project = ref_project,

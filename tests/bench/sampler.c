@@ -1,5 +1,7 @@
 /* bench_sampler MODEL.gguf - microseconds to draw one token from rows of real logits, by settings:
- * median over ROUNDS rounds of the processor time, one thread. Not a test. */
+ * median over ROUNDS rounds of the processor time, one thread; and, by the wall clock, to draw
+ * for all rows on one thread and on the model's. Not a test. */
+#include "common/clock.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
 #include "engine/sample/sampler.h"
@@ -8,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS = 15, ROWS = 32 };
+enum { ROUNDS = 15, ROWS = 32, MAX_SAMPLERS = 64 };
 
 static const struct setting {
     const char *name;
@@ -82,8 +84,54 @@ out:
     return rc;
 }
 
+struct together {
+    struct sampler *sampler[MAX_SAMPLERS];
+    struct params params;
+    const float *logits;
+    uint32_t n_vocab;
+};
+
+static void draw_row(void *arg, uint32_t row, uint32_t thread)
+{
+    struct together *t = arg;
+    const struct sample_spec spec = {.params = &t->params, .seed = row};
+    struct sample_result r;
+    (void)!sampler_draw(t->sampler[thread], t->logits + (size_t)row * t->n_vocab, &spec, &r, NULL);
+}
+
+static int measure_together(struct model *m, const float *logits, struct err *e)
+{
+    struct together t = {.logits = logits, .n_vocab = model_get_info(m)->n_vocab};
+    double one[ROUNDS], all[ROUNDS];
+    int rc = ERR_OK;
+    t.params.v[PARAM_TEMPERATURE] = 0.8;
+    t.params.v[PARAM_TOP_P] = t.params.v[PARAM_REPETITION_PENALTY] = 1;
+    for (uint32_t i = 0; i < model_n_threads(m) && i < MAX_SAMPLERS; i++)
+        TRY(sampler_open(&t.sampler[i], t.n_vocab, e));
+    for (int round = 0; round < ROUNDS; round++) {
+        struct mono from = clock_mono(&CLOCK_REAL);
+        for (uint32_t i = 0; i < ROWS; i++)
+            draw_row(&t, i, 0);
+        one[round] = (double)mono_since_us(from, clock_mono(&CLOCK_REAL));
+        from = clock_mono(&CLOCK_REAL);
+        model_each(m, ROWS, draw_row, &t);
+        all[round] = (double)mono_since_us(from, clock_mono(&CLOCK_REAL));
+    }
+    qsort(one, ROUNDS, sizeof *one, by_size);
+    qsort(all, ROUNDS, sizeof *all, by_size);
+    printf(
+        "%d rows, temperature 0.8: one thread %.0f us (least %.0f), the model's %u %.0f us (least "
+        "%.0f)\n",
+        ROWS, one[ROUNDS / 2], one[0], model_n_threads(m), all[ROUNDS / 2], all[0]);
+    for (uint32_t i = 0; i < MAX_SAMPLERS; i++)
+        sampler_close(t.sampler[i]);
+out:
+    return rc;
+}
+
 /* A row for each token of a made-up text. */
-static int make_logits(const struct gguf *file, float **out, uint32_t *n_vocab, struct err *e)
+static int make_logits(const struct gguf *file, struct model **out_model, float **out,
+                       uint32_t *n_vocab, struct err *e)
 {
     const struct model_options o = {
         .n_kv_blocks = 4, .max_batch_tokens = ROWS, .max_batch_rows = ROWS};
@@ -101,7 +149,7 @@ static int make_logits(const struct gguf *file, float **out, uint32_t *n_vocab, 
     }
     const struct model_batch b = {ROWS, token, position, seq, &table, ROWS, position};
     rc = *out ? model_forward(m, &b, *out, e) : err_set(e, ERR_NOMEM, "logits");
-    model_close(m);
+    *out_model = m;
 out:
     return rc;
 }
@@ -110,6 +158,7 @@ int main(int argc, char **argv)
 {
     struct err e;
     struct gguf *file;
+    struct model *model;
     float *logits = NULL;
     uint32_t n_vocab;
     if (argc != 2) {
@@ -118,11 +167,14 @@ int main(int argc, char **argv)
     }
     if (gguf_open(&file, argv[1], &e) != ERR_OK)
         return fail(&e);
-    if (make_logits(file, &logits, &n_vocab, &e) != ERR_OK)
+    if (make_logits(file, &model, &logits, &n_vocab, &e) != ERR_OK)
         return fail(&e);
     for (size_t i = 0; i < sizeof SETTINGS / sizeof *SETTINGS; i++)
         if (measure(&SETTINGS[i], logits, n_vocab, &e) != ERR_OK)
             return fail(&e);
+    if (measure_together(model, logits, &e) != ERR_OK)
+        return fail(&e);
+    model_close(model);
     free(logits);
     gguf_close(file);
     return 0;
