@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_EXTRA = 256, IDLE_CONNECTIONS = 64 };
+enum { MAX_EXTRA = 1024, IDLE_CONNECTIONS = 64 };
 
 struct job {
     struct job *next, **back;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { PROGRAM_MAX_MIB = 64, ID_BYTES = 256 };
+enum { PROGRAM_MAX_MIB = 64, ID_BYTES = 320 };
 
 static const char *const REASONS[] = {
     "wrong",        "error",     "cpu_time", "timeout",  "memory",      "output_too_large",

@@ -44,6 +44,24 @@ static void test_answers(void **state)
         reads(JUNK[i], SCORE_UNSCORED, 0, "malformed_answer", true);
 }
 
+/* The longest request id that the codec takes. */
+static void test_long_id(void **state)
+{
+    (void)state;
+    struct arena a;
+    bool is_broken;
+    struct str id = harness_repeat("x", 256);
+    struct output o = {.request_id = id, .choice = UINT32_MAX};
+    struct check_item item = {.output = &o};
+    arena_init(&a, MiB);
+    struct str answer =
+        arena_printf(&a, "{\"id\":\"" STR_FMT "\",\"pass\":true}", STR_ARG(program_id(&o, &a)));
+    assert_int_equal(program_read(&item, answer, &is_broken).outcome, SCORE_PASS);
+    assert_false(is_broken);
+    arena_free(&a);
+    free((char *)id.p);
+}
+
 static void code_is(const char *params, const char *text, const char *wanted)
 {
     struct err e;
@@ -124,9 +142,8 @@ static void test_content(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_answers), cmocka_unit_test(test_long_id),
+        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

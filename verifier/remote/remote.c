@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { LONGEST_WAIT_US = 1000000, MAX_FDS = 256 };
+enum { LONGEST_WAIT_US = 1000000, MAX_FDS = 1024 };
 
 struct remote {
     struct http_multi *http;
