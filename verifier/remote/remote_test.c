@@ -434,6 +434,20 @@ static void test_workers_answer(void **state)
     expect_metric(f, "milepost_remote_worker_starts_total{check=\"route/check\"} 3");
 }
 
+/* A descriptor that a library forgot to close on exec is not the program's. */
+static void test_workers_get_no_descriptor(void **state)
+{
+    struct fixture *f = *state;
+    enum { LEAK = 177 };
+    assert_int_equal(dup2(STDIN_FILENO, LEAK), LEAK);
+    open_workers(f, "read -r line; [ -e /proc/$$/fd/177 ] && echo '\"leak\"' || echo '\"none\"'",
+                 1);
+    ask(f, 0, 1, WAIT_MS);
+    wait_done(f, 1);
+    close(LEAK);
+    assert_string_equal(f->asked[0].answer, "\"none\"");
+}
+
 static void test_worker_large_question(void **state)
 {
     struct fixture *f = *state;
@@ -538,6 +552,7 @@ int main(void)
         TEST(test_self_test),
         TEST(test_stop_ends_everything),
         TEST(test_workers_answer),
+        TEST(test_workers_get_no_descriptor),
         TEST(test_worker_large_question),
         TEST(test_worker_that_dies_comes_back),
         TEST(test_worker_that_is_late_is_killed_with_its_children),

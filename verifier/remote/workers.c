@@ -104,6 +104,7 @@ static void run_child(const struct workers *w, int in, int out, pid_t parent)
         _exit(EXIT_NO_EXEC);
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
+    close_range(STDERR_FILENO + 1, ~0u, 0); /* whatever a library opened without close-on-exec */
     struct rlimit none = {0, 0};
     struct rlimit memory = {(rlim_t)w->c.memory_mib << 20, (rlim_t)w->c.memory_mib << 20};
     setrlimit(RLIMIT_CORE, &none);
