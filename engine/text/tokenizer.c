@@ -159,7 +159,7 @@ int tokenizer_open(struct tokenizer **out, const struct gguf *file, struct err *
 int tokenizer_open_split(struct tokenizer **out, const struct gguf *file, struct str split,
                          struct err *e)
 {
-    bool is_spm;
+    bool is_spm = false;
     int rc;
     *out = NULL;
     struct tokenizer *t = calloc(1, sizeof *t);
