@@ -153,7 +153,7 @@ static void test_crowd(void **state)
     (void)state;
     const char *wanted = getenv("MILEPOST_LONG");
     struct size s =
-        wanted && *wanted ? (struct size){MAX_JOBS, MAX_TOKENS, 3072} : (struct size){24, 512, 384};
+        wanted && *wanted ? (struct size){MAX_JOBS, MAX_TOKENS, 3072} : (struct size){16, 320, 240};
     uint32_t n_blocks = s.n_jobs / 4 * (s.n_context / KV_BLOCK_TOKENS);
     static struct job alone[MAX_JOBS], crowd[MAX_JOBS];
     struct model *m = open_model(&s, n_blocks);
@@ -166,7 +166,7 @@ static void test_crowd(void **state)
         fill_job(&r, &alone[i], &s, model_get_info(m)->n_vocab);
         crowd[i] = alone[i];
         crowd[i].request.ctx = &crowd[i];
-        crowd[i].cancel_after = rng_below(&r, 4) ? 0 : 1 + (uint32_t)rng_below(&r, s.n_new);
+        crowd[i].cancel_after = rng_below(&r, 3) ? 0 : 1 + (uint32_t)rng_below(&r, s.n_new);
     }
     run_alone(m, &s, n_blocks, alone);
     struct generator *g = open_generator(m, &s, n_blocks, true);
