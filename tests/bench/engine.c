@@ -19,7 +19,7 @@ enum { MAX_SEQ = 64, MAX_TOK = 512, MAX_CONTEXT = 1024, SEQ_BLOCKS = MAX_CONTEXT
 
 struct bench {
     const char *path, *set;
-    uint32_t n_threads;
+    uint32_t n_threads, n_vocab;
     struct model *model;
     float *logits;
     uint32_t table[MAX_SEQ][SEQ_BLOCKS];
@@ -48,7 +48,8 @@ static void open_model(struct bench *b)
         die(e.msg);
     gguf_close(file);
     free(b->logits);
-    b->logits = calloc((size_t)MAX_SEQ * model_get_info(b->model)->n_vocab, sizeof *b->logits);
+    b->n_vocab = model_get_info(b->model)->n_vocab;
+    b->logits = calloc((size_t)MAX_SEQ * b->n_vocab, sizeof *b->logits);
     if (b->logits == NULL)
         die("no memory for logits");
 }
@@ -76,7 +77,7 @@ static void fill_tables(struct bench *b, uint32_t context, bool is_shared)
 static void decode_step(struct bench *b, uint32_t n_seq, uint32_t position)
 {
     for (uint32_t i = 0; i < n_seq; i++) {
-        b->token[i] = (int32_t)(300 + (position * 31 + i * 7) % 2000);
+        b->token[i] = (int32_t)((300 + position * 31 + i * 7) % b->n_vocab);
         b->position[i] = position;
         b->seq[i] = i;
         b->row[i] = i;
@@ -87,7 +88,7 @@ static void decode_step(struct bench *b, uint32_t n_seq, uint32_t position)
 static void prefill_chunk(struct bench *b, uint32_t seq, uint32_t from, uint32_t n, uint32_t n_row)
 {
     for (uint32_t i = 0; i < n; i++) {
-        b->token[i] = (int32_t)(300 + (from + i) * 7919 % 2000);
+        b->token[i] = (int32_t)((300 + (from + i) * 7919) % b->n_vocab);
         b->position[i] = from + i;
         b->seq[i] = seq;
     }

@@ -36,7 +36,6 @@ def arguments():
     p.add_argument("--gates", choices=("llama", "ik"), default="llama")
     p.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     p.add_argument("--json", metavar="FILE", help="write everything measured")
-    p.add_argument("--witness", action="store_true", help="run guidellm on both servers too")
     p.add_argument("--any-build", action="store_true",
                    help="accept a rival not built for this processor")
     a = p.parse_args()
@@ -170,9 +169,6 @@ def main():
     rows = gates.judge(table, run.values, [p["read_gb_s"] for p in run.probes])
     print_probes(run)
     gates.print_rows(rows)
-    if a.witness:
-        import witness
-        facts["witness"] = witness.run(run)
     short = [r for r in rows if not r["met"]]
     print(f"\n{len(rows) - len(short)} of {len(rows)} gates met"
           + "".join(f"\n  short: #{r['figure']} {r['what']}: {r['text']}, gate {r['gate']:g}"
