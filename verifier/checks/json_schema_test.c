@@ -131,9 +131,7 @@ static void test_hostile_values(void **state)
     assert_string_equal(reason_of(deep, nest("[", "", "]", 100000)), "inconclusive");
     assert_string_equal(reason_of("{\"uniqueItems\":true}", nest("[1,", "[]", "]", 100000)), "");
     assert_string_equal(reason_of("{}", nest("[", "", "", 500000)), "invalid_json");
-    assert_string_equal(reason_of(any, harness_repeat("[", HOSTILE_BYTES)),
-                        (int)HOSTILE_BYTES > (int)CHECK_TEXT_MAX_BYTES ? "inconclusive"
-                                                                       : "invalid_json");
+    assert_string_equal(reason_of(any, harness_repeat("[", HOSTILE_BYTES)), "inconclusive");
     assert_string_equal(reason_of("{\"uniqueItems\":true}", nest("[\"a\",", "\"b\"]", "", 1)), "");
     assert_string_equal(run("{}", (struct str){"\"a\0b\"", 5}).reason, "invalid_json");
     assert_string_equal(run("{}", STR("\"\xFF\xFE\"")).reason, "invalid_json");
