@@ -153,7 +153,7 @@ static void test_crowd(void **state)
     (void)state;
     const char *wanted = getenv("MILEPOST_LONG");
     struct size s =
-        wanted && *wanted ? (struct size){MAX_JOBS, MAX_TOKENS, 3072} : (struct size){16, 320, 240};
+        wanted && *wanted ? (struct size){MAX_JOBS, MAX_TOKENS, 3072} : (struct size){20, 320, 296};
     uint32_t n_blocks = s.n_jobs / 4 * (s.n_context / KV_BLOCK_TOKENS);
     static struct job alone[MAX_JOBS], crowd[MAX_JOBS];
     struct model *m = open_model(&s, n_blocks);
