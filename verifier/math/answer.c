@@ -180,12 +180,12 @@ static struct str last_line(struct str s)
 
 static bool behind_hashes(struct str text, struct str *line)
 {
-    ptrdiff_t last = -1;
-    for (ptrdiff_t i = 0; (i = str_find(text, STR("####"), (size_t)i)) >= 0; i++)
-        last = i;
-    if (last < 0)
+    size_t behind = text.n;
+    while (behind >= 4 && memcmp(text.p + behind - 4, "####", 4) != 0)
+        behind--;
+    if (behind < 4)
         return false;
-    struct str rest = text_trim(str_slice(text, (size_t)last + 4, text.n));
+    struct str rest = text_trim(str_slice(text, behind, text.n));
     str_split(&rest, '\n', line);
     return true;
 }

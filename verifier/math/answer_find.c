@@ -82,9 +82,9 @@ int answer_boxes(struct str s, struct answer_parts *out)
 {
     size_t last = 0, brace = 0;
     out->n = 0;
-    for (ptrdiff_t i = 0; (i = str_find(s, STR("\\"), (size_t)i)) >= 0; i++) {
-        size_t here = box_brace(s, (size_t)i);
-        last = here ? (size_t)i : last;
+    for (size_t i = 0; i < s.n; i++) {
+        size_t here = s.p[i] == '\\' ? box_brace(s, i) : 0;
+        last = here ? i : last;
         brace = here ? here : brace;
     }
     if (!brace)
@@ -135,8 +135,16 @@ struct search {
 
 static size_t next_at(struct str s, struct str what, size_t from)
 {
-    ptrdiff_t i = str_find(s, what, from);
-    return i < 0 ? s.n : (size_t)i;
+    while (from < s.n) {
+        const char *hit = memchr(s.p + from, what.p[0], s.n - from);
+        if (!hit)
+            return s.n;
+        from = (size_t)(hit - s.p);
+        if (str_starts(str_slice(s, from, s.n), what))
+            return from;
+        from++;
+    }
+    return s.n;
 }
 
 static size_t next_close(struct search *f, int m, size_t from)

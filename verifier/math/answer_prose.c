@@ -1,7 +1,6 @@
 /* Cues, numbers and words in running text. Each passes once over it. */
 #include "verifier/math/answer_find.h"
 #include "verifier/math/chars.h"
-#include "verifier/text/text.h"
 
 enum { CUE_GAP = 60 };
 
@@ -16,8 +15,8 @@ static size_t behind_link(struct str s, size_t i)
     if (char_at(s, k) == '$' || (char_at(s, k) == '\\' && is_one_of(char_at(s, k + 1), "([b")))
         return k;
     for (size_t j = k; j < s.n && j < k + CUE_GAP && !is_one_of(s.p[j], ".\n$\\"); j++) {
-        bool is_link = starts_folded(s, j, "is") && !is_letter(char_at(s, j + 2)) &&
-                       (j == k || s.p[j - 1] == ' ');
+        bool is_link = (s.p[j] | 32) == 'i' && starts_folded(s, j, "is") &&
+                       !is_letter(char_at(s, j + 2)) && (j == k || s.p[j - 1] == ' ');
         if (is_link)
             return j + 2;
     }
@@ -30,9 +29,11 @@ bool answer_cue(struct str s, struct str *rest)
     for (size_t i = 0; i + 6 < s.n; i++) {
         if ((s.p[i] | 32) != 'a' || !starts_folded(s, i, "answer") || (i && is_letter(s.p[i - 1])))
             continue;
-        size_t behind = behind_link(s, i);
-        struct str tail = text_trim(str_slice(s, behind, behind + 64));
-        found = behind && tail.n && tail.p[0] != '.' ? behind : found;
+        size_t behind = behind_link(s, i), k = behind;
+        while (k < behind + CUE_GAP && is_one_of(char_at(s, k), " \t\r\n"))
+            k++;
+        bool has_value = behind && k < s.n && s.p[k] != '.';
+        found = has_value ? behind : found;
     }
     *rest = str_slice(s, found, s.n);
     return found > 0;

@@ -84,10 +84,11 @@ char letter_alone(struct str text, int n_letters)
 /* Index behind the last \boxed{, 0 when there is none. */
 static size_t behind_box(struct str s)
 {
-    size_t found = 0;
-    for (ptrdiff_t i = 0; (i = str_find(s, STR("\\boxed{"), (size_t)i)) >= 0; i++)
-        found = (size_t)i + 7;
-    return found;
+    const struct str box = STR("\\boxed{");
+    for (size_t end = s.n; end >= box.n; end--)
+        if (memcmp(s.p + end - box.n, box.p, box.n) == 0)
+            return end;
+    return 0;
 }
 
 /* The letter behind the last "answer is", "answer:", "answer (B)" and the like. */
