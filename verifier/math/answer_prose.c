@@ -4,6 +4,11 @@
 
 enum { CUE_GAP = 60 };
 
+static bool is_word_is(struct str s, size_t i)
+{
+    return (s.p[i] | 32) == 'i' && starts_folded(s, i, "is") && !is_letter(char_at(s, i + 2));
+}
+
 /* Index behind what links "answer" at i to its value; 0 when nothing does. */
 static size_t behind_link(struct str s, size_t i)
 {
@@ -15,9 +20,7 @@ static size_t behind_link(struct str s, size_t i)
     if (char_at(s, k) == '$' || (char_at(s, k) == '\\' && is_one_of(char_at(s, k + 1), "([b")))
         return k;
     for (size_t j = k; j < s.n && j < k + CUE_GAP && !is_one_of(s.p[j], ".\n$\\"); j++) {
-        bool is_link = (s.p[j] | 32) == 'i' && starts_folded(s, j, "is") &&
-                       !is_letter(char_at(s, j + 2)) && (j == k || s.p[j - 1] == ' ');
-        if (is_link)
+        if (is_word_is(s, j) && (j == k || s.p[j - 1] == ' '))
             return j + 2;
     }
     return 0;
