@@ -139,8 +139,13 @@ INLINE uint32_t score_blocks(const struct attend *a, uint32_t at, uint32_t n, ui
 INLINE void score_section(const struct attend *a, uint32_t at, uint32_t n, const struct extent *x,
                           bool is_int8)
 {
-    const uint32_t wide = is_int8 ? ATTEND_WIDE(n, ATTEND_SUMS / 2) : ATTEND_WIDE(n, ATTEND_SUMS);
-    uint32_t rest = score_blocks(a, at, n, wide, x->from_block, x->to_block, is_int8);
-    if (wide > 1)
-        score_blocks(a, at, n, 1, rest, x->to_block, is_int8);
+    /* Bytes have two sums each, and a dot product into a register that is not free costs a copy: a
+     * third of the registers at most. */
+    const uint32_t most = is_int8 ? ATTEND_SUMS / 3 : ATTEND_SUMS, step = n > most ? n / 2 : n;
+    const uint32_t wide = ATTEND_WIDE(step, most);
+    for (uint32_t i = at; i < at + n; i += step) {
+        uint32_t rest = score_blocks(a, i, step, wide, x->from_block, x->to_block, is_int8);
+        if (wide > 1)
+            score_blocks(a, i, step, 1, rest, x->to_block, is_int8);
+    }
 }

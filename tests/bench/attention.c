@@ -1,7 +1,7 @@
-/* bench_attention [THREADS [CASE]] - milliseconds that the attention of one step takes in the shape
- * of SmolLM2-135M (30 layers, 9 heads, 3 KV heads of 64): one stream, many streams with and without
- * a common beginning, prompts. Processor time of all threads stands beside the wall clock: what
- * other processes take from the cores does not count in it. Not a test. */
+/* bench_attention [THREADS [f16|int8 [CASE]]] - milliseconds that the attention of one step takes
+ * in the shape of SmolLM2-135M (30 layers, 9 heads, 3 KV heads of 64): one stream, many streams
+ * with and without a common beginning, prompts. Processor time of all threads stands beside the
+ * wall clock: what other processes take from the cores does not count in it. Not a test. */
 #include "common/clock.h"
 #include "kernels/ops.h"
 
@@ -122,7 +122,8 @@ static void measure(struct bench *b, const char *what, uint32_t n_seq, uint32_t 
     fflush(stdout);
 }
 
-static int open_bench(struct bench *b, uint32_t threads, const double *inv_freq, struct err *e)
+static int open_bench(struct bench *b, uint32_t threads, enum kern_kv_type kv_type,
+                      const double *inv_freq, struct err *e)
 {
     const struct kern_options o = {.n_threads = threads, .max_tok = MAX_TOK};
     const struct kern_attn_shape shape = {.n_layer = LAYERS,
@@ -134,6 +135,7 @@ static int open_bench(struct bench *b, uint32_t threads, const double *inv_freq,
                                           .inv_freq = {inv_freq},
                                           .scale = 0.125f,
                                           .n_blocks = MAX_SEQ * SEQ_BLOCKS,
+                                          .kv_type = kv_type,
                                           .max_position = SEQ_BLOCKS * KERN_BLOCK_TOKENS};
     int rc;
     TRY(kern_find(NULL, &b->ops, e));
@@ -152,7 +154,9 @@ int main(int argc, char **argv)
     double inv_freq[D_HEAD / 2];
     for (int i = 0; i < D_HEAD / 2; i++)
         inv_freq[i] = pow(10000.0, -2.0 * i / D_HEAD);
-    if (open_bench(&b, argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, inv_freq, &e)) {
+    uint32_t threads = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
+    bool is_int8 = argc > 2 && strcmp(argv[2], "int8") == 0;
+    if (open_bench(&b, threads, is_int8 ? KERN_KV_INT8 : KERN_KV_F16, inv_freq, &e) != ERR_OK) {
         fprintf(stderr, "bench_attention: %s\n", e.msg);
         return 1;
     }
@@ -161,7 +165,7 @@ int main(int argc, char **argv)
         return 1;
     for (uint32_t i = 0; i < MAX_TOK * WIDTH; i++)
         b.values[i] = (float)(i * 2654435761u % 1000) / 500 - 1;
-    b.only = argc > 2 ? argv[2] : NULL;
+    b.only = argc > 3 ? argv[3] : NULL;
     for (uint32_t s = 0; s < MAX_SEQ; s++)
         b.tables[s] = b.table[s];
     measure(&b, "1 stream at 400", 1, 1, 400, 0);
