@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import signal
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -82,7 +83,7 @@ class Run:
         self.method = a.method if a.method != "auto" else "bench" if has_bench else "server"
         self.values = {"ours": defaultdict(list), "rival": defaultdict(list),
                        "best": defaultdict(list)}
-        self.probes, self.loads, self.seed = [], [], 1000
+        self.probes, self.loads, self.seed, self.broke = [], [], 1000, False
         self.big = models.big_model() if 7 in a.figures else None
         self.best = models.as_q4_0(self.rival, a.model) if 8 in a.figures else None
 
@@ -172,6 +173,9 @@ def rounds(run):
                 break
     except KeyboardInterrupt:
         run.say("cut short")
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        print(f"\nthe round broke off: {error}", file=sys.stderr, flush=True)
+        run.broke = True
     return number
 
 
@@ -194,7 +198,7 @@ def main():
         Path(a.json).write_text(json.dumps(
             {**facts, "rounds": done, "probes": run.probes, "load_averages": run.loads,
              "values": run.values, "rows": rows}, indent=1), encoding="utf-8")
-    return 1 if a.check and (short or not rows or done == 0) else 0
+    return 1 if a.check and (short or run.broke or done == 0) else 0
 
 
 if __name__ == "__main__":
