@@ -12,7 +12,12 @@
 #include <string.h>
 
 enum { N_SEQ = 5, BLOCKS = 22, POSITIONS = BLOCKS * KERN_BLOCK_TOKENS, SHARED_BLOCKS = 17 };
-enum { HEADS = 6, KV_HEADS = 2, D_HEAD = 32, WIDTH = (HEADS + 2 * KV_HEADS) * D_HEAD };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { KV_HEADS = 1, D_HEAD = 16 };
+#else
+enum { KV_HEADS = 2, D_HEAD = 32 };
+#endif
+enum { HEADS = 3 * KV_HEADS, WIDTH = (HEADS + 2 * KV_HEADS) * D_HEAD };
 enum { OUT = HEADS * D_HEAD, CHUNK = 32, LAST = 3 /* positions that are compared */ };
 
 /* First position past the end of each sequence: in the shared beginning, at its end, past it. */
