@@ -102,12 +102,17 @@ static size_t cpu_weight_bytes(const struct kern_device *d)
 
 static bool take_activations(struct memory *m, size_t n, uint32_t cols, struct activations *a)
 {
-    uint32_t n_blocks = (cols + QUANT - 1) / QUANT;
+    size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
     a->value = memory_take(m, n * cols, sizeof *a->value);
-    a->quant = memory_take(m, n * cols, 2 * sizeof *a->quant);
-    a->scale = memory_take(m, n * n_blocks, sizeof *a->scale);
-    a->sum = memory_take(m, n * n_blocks, sizeof *a->sum);
-    return a->value && a->quant && a->scale && a->sum;
+    a->quant = memory_take(m, n_tiles * TILE_TOKENS * (cols / QUANT), sizeof *a->quant);
+    return a->value && a->quant;
+}
+
+static bool take_strip(struct memory *m, uint32_t cols, struct strip *s)
+{
+    s->words = memory_take(m, (size_t)2 * (cols / QUANT), 8 * 64);
+    s->scales = memory_take(m, (size_t)2 * (cols / QUANT), 2 * LANES * sizeof *s->scales);
+    return s->words && s->scales;
 }
 
 /* Wide enough for the widest matrix seen. */
@@ -117,7 +122,8 @@ static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
         return ERR_OK;
     bool ok = take_activations(&d->scratch_memory, d->max_tok, cols, &d->shared);
     for (uint32_t i = 0; i < team_size(d->team); i++)
-        ok = ok && take_activations(&d->scratch_memory, 1, cols, &d->scratch[i].one);
+        ok = ok && take_activations(&d->scratch_memory, TILE_TOKENS, cols, &d->scratch[i].own) &&
+             take_strip(&d->scratch_memory, cols, &d->scratch[i].strip);
     d->max_cols = cols;
     return ok ? ERR_OK : no_memory("scratch", e);
 }

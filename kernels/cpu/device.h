@@ -56,11 +56,12 @@ struct attention {      /* of the step, made by attend_plan.c; arrays are sized 
 };
 
 struct thread_scratch {
-    struct activations one; /* a single token's, made by each thread for itself */
-    uint64_t job;           /* whose `one` it is */
-    float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
-    uint32_t *words;        /* [2 * d_head][MAX_QUERIES] */
-    float *part;            /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */
+    struct activations own; /* of up to TILE_TOKENS tokens, made by each thread for itself */
+    uint64_t job;           /* whose they are */
+    struct strip strip;
+    float *score;    /* [MAX_QUERIES][SECTION_TOKENS] */
+    uint32_t *words; /* [2 * d_head][MAX_QUERIES] */
+    float *part;     /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */
 };
 
 struct kern_device {

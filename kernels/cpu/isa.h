@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16 };
+enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, TILE_TOKENS = 4 };
 enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
@@ -31,15 +31,32 @@ struct panel {
     const uint8_t *data;
 };
 
-/* Rows of activations ready for a product: float32 for PANEL_F; for the others 15-bit integers in
- * two bytes, 128 * coarse + fine, so that a weight's byte meets a byte. Per 32 columns: 32 coarse
- * bytes, 32 fine ones, scale = largest / QUANT_STEPS and sum = scale * sum of the integers. (Eight
- * bits alone change the most likely token of a small model at 2 to 4 positions of 100.) */
+/* Steps of a number in two bytes, 128 * coarse + fine. */
 #define QUANT_STEPS (127.0f * 128.0f)
+
+/* 32 columns of one token for a product with quantised weights, a cache line: x = scale * q, where
+ * q is `fine`, but in the three words of four columns with the largest values 128 * coarse + fine.
+ * So the fourth largest word sets the step, and outliers do not spoil their neighbours
+ * (kernels/README.md has what this gains). sum = scale * sum of q. */
+enum { WIDE_WORDS = 3 };
+struct quant_block {
+    int8_t fine[QUANT];
+    int8_t coarse[WIDE_WORDS][4];
+    uint32_t word[WIDE_WORDS]; /* which words they are, times 64: a place in unpacked weights */
+    float scale, sum;
+};
+_Static_assert(sizeof(struct quant_block) == 64, "a cache line");
+
+/* Rows of activations ready for a product: float32 for PANEL_F, blocks for the others. */
 struct activations {
-    float *value;       /* [n, cols] */
-    int8_t *quant;      /* [n, 2 cols] */
-    float *scale, *sum; /* [n, cols / 32] */
+    float *value;              /* [n, cols] */
+    struct quant_block *quant; /* [n / TILE_TOKENS, rounded up][cols / 32][TILE_TOKENS] */
+};
+
+/* Scratch of a thread: two groups of weights unpacked once for all tokens of a step. */
+struct strip {
+    uint8_t *words; /* [2][cols / 32][8][64] */
+    float *scales;  /* [2][cols / 32][d, m][16] */
 };
 
 enum product_mode {
@@ -61,6 +78,7 @@ struct product {
     size_t out_stride;  /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
+    const struct strip *strip;
 };
 
 /* Keys and values of one KV head in one block, by kern_kv_type:
@@ -72,7 +90,7 @@ enum { KV_TYPES = 2 };
 /* Up to MAX_QUERIES query heads that read one KV head in one section (SECTION_TOKENS positions from
  * section * SECTION_TOKENS on) of sequences whose blocks there are the same. Its block b starts at
  * kv + table[b] * block_stride. A query is float32 [d_head], turned; for int8 two bytes a
- * dimension, [d_head] coarse and [d_head] fine (see struct activations), with a scale for all.
+ * dimension, [d_head] coarse and [d_head] fine (QUANT_STEPS), with a scale for all.
  *
  * part[i], PART_EXTRA floats more than d_head: sum of weight * value, [d_head] the sum of weights,
  * [d_head + 1] the largest score, where weight = 2^(score - largest). A section without a visible
@@ -95,8 +113,8 @@ struct cpu_isa {
     const char *name;
     /* y = x / rms(x) * weight; y may be x. */
     void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
-    /* n is a multiple of 32. */
-    void (*quantise)(const float *x, uint32_t n, int8_t *quant, float *scale, float *sum);
+    /* n is a multiple of 32; block i goes to out[i * TILE_TOKENS]. */
+    void (*quantise)(const float *x, uint32_t n, struct quant_block *out);
     void (*product)(const struct product *p);
     /* turn: [2][n]: cosines, each twice, then sines, each as -s, s. */
     void (*rotate)(float *head, const float *turn, uint32_t n);

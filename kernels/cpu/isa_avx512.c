@@ -5,7 +5,11 @@
 
 #include "kernels/cpu/vec_avx512.h"
 
+#include "kernels/cpu/dot_avx512.h"
+
 #include "kernels/cpu/body_rows.h"
+
+#include "kernels/cpu/body_tile.h"
 
 #include "kernels/cpu/body_product.h"
 

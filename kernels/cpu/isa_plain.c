@@ -3,7 +3,11 @@
 
 #include "kernels/cpu/vec_plain.h"
 
+#include "kernels/cpu/dot_plain.h"
+
 #include "kernels/cpu/body_rows.h"
+
+#include "kernels/cpu/body_tile.h"
 
 #include "kernels/cpu/body_product.h"
 

@@ -1,6 +1,6 @@
 /* Products: activations are made ready (norm, integers) once, then threads take contiguous ranges
- * of rows, so that each reads the weights in long runs. For a single token every thread makes the
- * activations itself: cheaper than waiting for one another. */
+ * of rows, so that each reads the weights in long runs. For up to TILE_TOKENS tokens every thread
+ * makes the activations itself: cheaper than waiting for one another. */
 #include "kernels/cpu/device.h"
 
 struct job {
@@ -19,7 +19,7 @@ struct job {
 static void prepare(const struct job *j, uint32_t token, const struct activations *a, uint32_t to)
 {
     const struct cpu_isa *isa = j->d->isa;
-    uint32_t cols = j->width, n_blocks = cols / QUANT;
+    uint32_t cols = j->width;
     const float *x = j->x + (size_t)(j->row ? j->row[token] : token) * cols;
     float *value = a->value + (size_t)to * cols;
     if (j->norm)
@@ -28,8 +28,9 @@ static void prepare(const struct job *j, uint32_t token, const struct activation
         for (uint32_t i = 0; i < cols; i++)
             value[i] = x[i];
     if (j->w->has_quant)
-        isa->quantise(j->norm ? value : x, cols, a->quant + (size_t)to * 2 * cols,
-                      a->scale + (size_t)to * n_blocks, a->sum + (size_t)to * n_blocks);
+        isa->quantise(j->norm ? value : x, cols,
+                      a->quant + (size_t)(to / TILE_TOKENS) * (cols / QUANT) * TILE_TOKENS +
+                          to % TILE_TOKENS);
 }
 
 static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -86,18 +87,26 @@ static uint32_t n_units(const struct job *j)
     return is_gate(j->mode) ? j->w->part[0].n_groups : j->w->n_units;
 }
 
+/* Of few tokens every thread makes the activations itself: cheaper than waiting for one another. */
+static bool is_prepared_alone(const struct job *j)
+{
+    return j->n_tok <= TILE_TOKENS;
+}
+
 static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct job *j = arg;
-    const struct activations *a = &j->d->shared;
-    if (j->n_tok == 1) {
-        struct thread_scratch *own = &j->d->scratch[thread];
-        a = &own->one;
-        if (own->job != j->serial)
-            prepare(j, 0, a, 0);
+    struct thread_scratch *own = &j->d->scratch[thread];
+    if (is_prepared_alone(j) && own->job != j->serial) {
+        for (uint32_t t = 0; t < j->n_tok; t++)
+            prepare(j, t, &own->own, t);
         own->job = j->serial;
     }
-    struct product p = {.mode = j->mode, .out_stride = j->out_width, .x = a, .n_tok = j->n_tok};
+    struct product p = {.mode = j->mode,
+                        .out_stride = j->out_width,
+                        .x = is_prepared_alone(j) ? &own->own : &j->d->shared,
+                        .n_tok = j->n_tok,
+                        .strip = &own->strip};
     struct team_range r = team_share(n_units(j), share, n_shares);
     for (uint32_t unit = r.from; unit < r.to; unit++) {
         if (is_gate(j->mode))
@@ -114,7 +123,7 @@ static void run_job(struct job *j)
     if (j->n_tok == 0)
         return;
     j->serial = ++j->d->serial;
-    if (j->n_tok > 1)
+    if (!is_prepared_alone(j))
         team_each(team, team_shares(team, j->n_tok), prepare_part, j);
     team_each(team, team_shares(team, n_units(j)), product_part, j);
 }
@@ -214,7 +223,7 @@ static void add_norm_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t
 {
     const struct add_norm_job *j = arg;
     struct team_range r = team_share(j->d->step->n_tok, share, n_shares);
-    float *normed = j->d->scratch[thread].one.value; /* no product is under way */
+    float *normed = j->d->scratch[thread].own.value; /* no product is under way */
     uint32_t width = j->x->width;
     for (uint32_t t = r.from; t < r.to; t++) {
         float *x = j->x->data + (size_t)t * width;

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/inline.h"
 
-enum { TILE_GROUPS = 1, TILE_TOKENS = 4 };
+enum { TILE_GROUPS = 1 };
 
 typedef struct {
     __m256 a, b;
@@ -76,6 +76,35 @@ INLINE v16 v_pow2(v16 x)
 {
     return (v16){pow2_half(x.a), pow2_half(x.b)};
 }
+INLINE __m256 word_keys_half(__m256 x, int first)
+{
+    const __m256i number =
+        _mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
+    __m256 a = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    __m256 pair = _mm256_max_ps(a, _mm256_permute_ps(a, 0xB1));
+    __m256 word = _mm256_max_ps(pair, _mm256_permute_ps(pair, 0x4E));
+    __m256i high = _mm256_andnot_si256(_mm256_set1_epi32(7), _mm256_castps_si256(word));
+    return _mm256_castsi256_ps(_mm256_or_si256(high, number));
+}
+/* Of each word of four the largest absolute value, in its lanes; the lowest three bits number the
+ * words from `first`, so that no two are equal. */
+INLINE v16 v_word_keys(v16 x, int first)
+{
+    return (v16){word_keys_half(x.a, first), word_keys_half(x.b, first + 2)};
+}
+/* Lanes equal to x become zero. */
+INLINE v16 v_drop(v16 a, float x)
+{
+    const __m256 y = _mm256_set1_ps(x);
+    return (v16){_mm256_and_ps(a.a, _mm256_cmp_ps(a.a, y, _CMP_NEQ_UQ)),
+                 _mm256_and_ps(a.b, _mm256_cmp_ps(a.b, y, _CMP_NEQ_UQ))};
+}
+/* b where a > limit, else zero. */
+INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
+{
+    return (v16){_mm256_and_ps(b.a, _mm256_cmp_ps(a.a, limit.a, _CMP_GT_OQ)),
+                 _mm256_and_ps(b.b, _mm256_cmp_ps(a.b, limit.b, _CMP_GT_OQ))};
+}
 INLINE float v_sum(v16 x)
 {
     __m256 s = _mm256_add_ps(x.a, x.b);
@@ -119,55 +148,4 @@ INLINE v16 v_load_int8(const void *p)
     __m128i n = _mm_loadu_si128(p);
     return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(n)),
                  _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(n, 8)))};
-}
-
-INLINE i16 i_zero(void)
-{
-    return (i16){_mm256_setzero_si256(), _mm256_setzero_si256()};
-}
-/* 128 * coarse + fine */
-INLINE i16 i_join(i16 coarse, i16 fine)
-{
-    return (i16){_mm256_add_epi32(_mm256_slli_epi32(coarse.a, 7), fine.a),
-                 _mm256_add_epi32(_mm256_slli_epi32(coarse.b, 7), fine.b)};
-}
-INLINE v16 i_to_v(i16 x)
-{
-    return (v16){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
-}
-INLINE bytes b_load(const uint8_t *p)
-{
-    const __m256i *w = (const void *)p;
-    return (bytes){_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
-}
-INLINE bytes b_low(bytes w)
-{
-    const __m256i mask = _mm256_set1_epi8(15);
-    return (bytes){_mm256_and_si256(w.a, mask), _mm256_and_si256(w.b, mask)};
-}
-INLINE bytes b_high(bytes w)
-{
-    return b_low((bytes){_mm256_srli_epi16(w.a, 4), _mm256_srli_epi16(w.b, 4)});
-}
-INLINE i16 dot_scaled(i16 sum, bytes w, const int8_t *a, int16_t factor)
-{
-    int32_t word;
-    memcpy(&word, a, sizeof word);
-    const __m256i x = _mm256_set1_epi32(word), f = _mm256_set1_epi16(factor);
-    return (i16){_mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x), f)),
-                 _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x), f))};
-}
-/* Lane r gains the dot product of its four unsigned bytes, at most 15, with four signed ones. */
-INLINE i16 i_dot_nibbles(i16 sum, bytes w, const int8_t *a)
-{
-    return dot_scaled(sum, w, a, 1);
-}
-/* Bytes up to 255 would saturate vpmaddubsw's 16 bits, so their nibbles go one by one. */
-INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
-{
-    return dot_scaled(dot_scaled(sum, b_low(w), a, 1), b_high(w), a, 16);
-}
-INLINE void v_prefetch(const uint8_t *p)
-{
-    _mm_prefetch((const void *)p, _MM_HINT_T0);
 }

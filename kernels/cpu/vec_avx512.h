@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/inline.h"
 
-enum { TILE_GROUPS = 2, TILE_TOKENS = 4 };
+enum { TILE_GROUPS = 2 };
 
 typedef __m512 v16;
 typedef __m512i i16;
@@ -64,6 +64,28 @@ INLINE v16 v_pow2(v16 a)
 {
     return _mm512_scalef_ps(_mm512_set1_ps(1.0f), a);
 }
+/* Of each word of four the largest absolute value, in its lanes; the lowest three bits number the
+ * words from `first`, so that no two are equal. */
+INLINE v16 v_word_keys(v16 x, int first)
+{
+    const __m512i number =
+        _mm512_add_epi32(_mm512_set1_epi32(first),
+                         _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3));
+    v16 a = _mm512_abs_ps(x), pair = _mm512_max_ps(a, _mm512_permute_ps(a, 0xB1));
+    v16 word = _mm512_max_ps(pair, _mm512_permute_ps(pair, 0x4E));
+    __m512i high = _mm512_andnot_si512(_mm512_set1_epi32(7), _mm512_castps_si512(word));
+    return _mm512_castsi512_ps(_mm512_or_si512(high, number));
+}
+/* Lanes equal to x become zero. */
+INLINE v16 v_drop(v16 a, float x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(x), _CMP_NEQ_UQ), a);
+}
+/* b where a > limit, else zero. */
+INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, limit, _CMP_GT_OQ), b);
+}
 INLINE float v_sum(v16 a)
 {
     return _mm512_reduce_add_ps(a);
@@ -94,42 +116,4 @@ INLINE void v_store_int8(int8_t *p, v16 a)
 INLINE v16 v_load_int8(const void *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
-}
-
-INLINE i16 i_zero(void)
-{
-    return _mm512_setzero_si512();
-}
-/* 128 * coarse + fine */
-INLINE i16 i_join(i16 coarse, i16 fine)
-{
-    return _mm512_add_epi32(_mm512_slli_epi32(coarse, 7), fine);
-}
-INLINE v16 i_to_v(i16 a)
-{
-    return _mm512_cvtepi32_ps(a);
-}
-INLINE bytes b_load(const uint8_t *p)
-{
-    return _mm512_loadu_si512(p);
-}
-INLINE bytes b_low(bytes w)
-{
-    return _mm512_and_si512(w, _mm512_set1_epi8(15));
-}
-INLINE bytes b_high(bytes w)
-{
-    return _mm512_and_si512(_mm512_srli_epi16(w, 4), _mm512_set1_epi8(15));
-}
-/* Lane r gains the dot product of its four unsigned bytes with the four signed ones at a. */
-INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
-{
-    int32_t word;
-    memcpy(&word, a, sizeof word);
-    return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(word));
-}
-#define i_dot_nibbles i_dot
-INLINE void v_prefetch(const uint8_t *p)
-{
-    _mm_prefetch((const void *)p, _MM_HINT_T0);
 }

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/inline.h"
 
-enum { TILE_GROUPS = 1, TILE_TOKENS = 2 };
+enum { TILE_GROUPS = 1 };
 
 typedef struct {
     float x[16];
@@ -78,6 +78,32 @@ INLINE v16 v_pow2(v16 a)
 {
     EACH_LANE(v16, ldexpf(1.0f, (int)a.x[i]));
 }
+/* Of each word of four the largest absolute value, in its lanes; the lowest three bits number the
+ * words from `first`, so that no two are equal. */
+INLINE v16 v_word_keys(v16 x, int first)
+{
+    v16 key;
+    for (int i = 0; i < 16; i++) {
+        float most = 0;
+        uint32_t bits;
+        for (int j = i & ~3; j < (i & ~3) + 4; j++)
+            most = fabsf(x.x[j]) > most ? fabsf(x.x[j]) : most;
+        memcpy(&bits, &most, sizeof bits);
+        bits = (bits & ~7u) | (uint32_t)(first + i / 4);
+        memcpy(&key.x[i], &bits, sizeof bits);
+    }
+    return key;
+}
+/* Lanes equal to x become zero. */
+INLINE v16 v_drop(v16 a, float x)
+{
+    EACH_LANE(v16, a.x[i] < x || a.x[i] > x ? a.x[i] : 0.0f);
+}
+/* b where a > limit, else zero. */
+INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
+{
+    EACH_LANE(v16, a.x[i] > limit.x[i] ? b.x[i] : 0.0f);
+}
 INLINE float v_sum(v16 a)
 {
     for (int n = 8; n > 0; n /= 2)
@@ -118,47 +144,4 @@ INLINE v16 v_load_int8(const void *p)
 {
     const int8_t *n = p;
     EACH_LANE(v16, (float)n[i]);
-}
-
-INLINE i16 i_zero(void)
-{
-    EACH_LANE(i16, 0);
-}
-/* 128 * coarse + fine */
-INLINE i16 i_join(i16 coarse, i16 fine)
-{
-    EACH_LANE(i16, 128 * coarse.x[i] + fine.x[i]);
-}
-INLINE v16 i_to_v(i16 a)
-{
-    EACH_LANE(v16, (float)a.x[i]);
-}
-INLINE bytes b_load(const uint8_t *p)
-{
-    bytes w;
-    memcpy(w.x, p, sizeof w.x);
-    return w;
-}
-INLINE bytes b_low(bytes w)
-{
-    for (int i = 0; i < 64; i++)
-        w.x[i] &= 15;
-    return w;
-}
-INLINE bytes b_high(bytes w)
-{
-    for (int i = 0; i < 64; i++)
-        w.x[i] >>= 4;
-    return w;
-}
-/* Lane r gains the dot product of its four unsigned bytes with the four signed ones at a. */
-INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
-{
-    EACH_LANE(i16, sum.x[i] + w.x[4 * i] * a[0] + w.x[4 * i + 1] * a[1] + w.x[4 * i + 2] * a[2] +
-                       w.x[4 * i + 3] * a[3]);
-}
-#define i_dot_nibbles i_dot
-INLINE void v_prefetch(const uint8_t *p)
-{
-    __builtin_prefetch(p);
 }

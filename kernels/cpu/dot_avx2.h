@@ -1,0 +1,71 @@
+/* kernels/cpu/dot_avx2.h - the integer half of vec_avx2.h: dot products by vpmaddubsw.
+ * Included by isa_avx2.c only, after it. */
+INLINE i16 i_zero(void)
+{
+    return (i16){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+INLINE i16 i_add(i16 a, i16 b)
+{
+    return (i16){_mm256_add_epi32(a.a, b.a), _mm256_add_epi32(a.b, b.b)};
+}
+/* 128 * coarse + fine */
+INLINE i16 i_join(i16 coarse, i16 fine)
+{
+    return (i16){_mm256_add_epi32(_mm256_slli_epi32(coarse.a, 7), fine.a),
+                 _mm256_add_epi32(_mm256_slli_epi32(coarse.b, 7), fine.b)};
+}
+INLINE i16 i_times_128(i16 x)
+{
+    return (i16){_mm256_slli_epi32(x.a, 7), _mm256_slli_epi32(x.b, 7)};
+}
+INLINE v16 i_to_v(i16 x)
+{
+    return (v16){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
+INLINE bytes b_load(const uint8_t *p)
+{
+    const __m256i *w = (const void *)p;
+    return (bytes){_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
+}
+INLINE bytes b_low(bytes w)
+{
+    const __m256i mask = _mm256_set1_epi8(15);
+    return (bytes){_mm256_and_si256(w.a, mask), _mm256_and_si256(w.b, mask)};
+}
+INLINE bytes b_high(bytes w)
+{
+    return b_low((bytes){_mm256_srli_epi16(w.a, 4), _mm256_srli_epi16(w.b, 4)});
+}
+/* The low nibbles, or with shift 4 the high ones. */
+INLINE bytes b_nibbles(bytes w, uint32_t shift)
+{
+    const __m256i n = _mm256_set1_epi32((int)shift);
+    return b_low((bytes){_mm256_srlv_epi32(w.a, n), _mm256_srlv_epi32(w.b, n)});
+}
+INLINE void b_store(uint8_t *p, bytes w)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, w.a);
+    _mm256_storeu_si256((__m256i *)(void *)(p + 32), w.b);
+}
+INLINE i16 dot_scaled(i16 sum, bytes w, const int8_t *a, int16_t factor)
+{
+    int32_t word;
+    memcpy(&word, a, sizeof word);
+    const __m256i x = _mm256_set1_epi32(word), f = _mm256_set1_epi16(factor);
+    return (i16){_mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x), f)),
+                 _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x), f))};
+}
+/* Lane r gains the dot product of its four unsigned bytes, at most 15, with four signed ones. */
+INLINE i16 i_dot_nibbles(i16 sum, bytes w, const int8_t *a)
+{
+    return dot_scaled(sum, w, a, 1);
+}
+/* Bytes up to 255 would saturate vpmaddubsw's 16 bits, so their nibbles go one by one. */
+INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
+{
+    return dot_scaled(dot_scaled(sum, b_low(w), a, 1), b_high(w), a, 16);
+}
+INLINE void v_prefetch(const uint8_t *p)
+{
+    _mm_prefetch((const void *)p, _MM_HINT_T0);
+}

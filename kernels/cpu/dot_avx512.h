@@ -1,0 +1,56 @@
+/* kernels/cpu/dot_avx512.h - the integer half of vec_avx512.h: dot products by vpdpbusd (AVX-512
+ * VNNI). Included by isa_avx512.c only, after it. */
+INLINE i16 i_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+INLINE i16 i_add(i16 a, i16 b)
+{
+    return _mm512_add_epi32(a, b);
+}
+/* 128 * coarse + fine */
+INLINE i16 i_join(i16 coarse, i16 fine)
+{
+    return _mm512_add_epi32(_mm512_slli_epi32(coarse, 7), fine);
+}
+INLINE i16 i_times_128(i16 a)
+{
+    return _mm512_slli_epi32(a, 7);
+}
+INLINE v16 i_to_v(i16 a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+INLINE bytes b_load(const uint8_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+INLINE bytes b_low(bytes w)
+{
+    return _mm512_and_si512(w, _mm512_set1_epi8(15));
+}
+INLINE bytes b_high(bytes w)
+{
+    return _mm512_and_si512(_mm512_srli_epi16(w, 4), _mm512_set1_epi8(15));
+}
+/* The low nibbles, or with shift 4 the high ones. */
+INLINE bytes b_nibbles(bytes w, uint32_t shift)
+{
+    return b_low(_mm512_srlv_epi32(w, _mm512_set1_epi32((int)shift)));
+}
+INLINE void b_store(uint8_t *p, bytes w)
+{
+    _mm512_storeu_si512(p, w);
+}
+/* Lane r gains the dot product of its four unsigned bytes with the four signed ones at a. */
+INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
+{
+    int32_t word;
+    memcpy(&word, a, sizeof word);
+    return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(word));
+}
+#define i_dot_nibbles i_dot
+INLINE void v_prefetch(const uint8_t *p)
+{
+    _mm_prefetch((const void *)p, _MM_HINT_T0);
+}

@@ -1,0 +1,63 @@
+/* kernels/cpu/dot_plain.h - the integer half of vec_plain.h.
+ * Included by isa_plain.c only, after it. */
+INLINE i16 i_zero(void)
+{
+    EACH_LANE(i16, 0);
+}
+INLINE i16 i_add(i16 a, i16 b)
+{
+    EACH_LANE(i16, a.x[i] + b.x[i]);
+}
+/* 128 * coarse + fine */
+INLINE i16 i_join(i16 coarse, i16 fine)
+{
+    EACH_LANE(i16, 128 * coarse.x[i] + fine.x[i]);
+}
+INLINE i16 i_times_128(i16 a)
+{
+    EACH_LANE(i16, 128 * a.x[i]);
+}
+INLINE v16 i_to_v(i16 a)
+{
+    EACH_LANE(v16, (float)a.x[i]);
+}
+INLINE bytes b_load(const uint8_t *p)
+{
+    bytes w;
+    memcpy(w.x, p, sizeof w.x);
+    return w;
+}
+INLINE bytes b_low(bytes w)
+{
+    for (int i = 0; i < 64; i++)
+        w.x[i] &= 15;
+    return w;
+}
+INLINE bytes b_high(bytes w)
+{
+    for (int i = 0; i < 64; i++)
+        w.x[i] >>= 4;
+    return w;
+}
+/* The low nibbles, or with shift 4 the high ones. */
+INLINE bytes b_nibbles(bytes w, uint32_t shift)
+{
+    for (int i = 0; i < 64; i++)
+        w.x[i] = w.x[i] >> shift & 15;
+    return w;
+}
+INLINE void b_store(uint8_t *p, bytes w)
+{
+    memcpy(p, w.x, sizeof w.x);
+}
+/* Lane r gains the dot product of its four unsigned bytes with the four signed ones at a. */
+INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
+{
+    EACH_LANE(i16, sum.x[i] + w.x[4 * i] * a[0] + w.x[4 * i + 1] * a[1] + w.x[4 * i + 2] * a[2] +
+                       w.x[4 * i + 3] * a[3]);
+}
+#define i_dot_nibbles i_dot
+INLINE void v_prefetch(const uint8_t *p)
+{
+    __builtin_prefetch(p);
+}
