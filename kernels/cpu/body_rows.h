@@ -88,9 +88,10 @@ static void quantise_block(const float *x, struct quant_block *out)
     v16 low = v_word_keys(v_load(x), 0), high = v_word_keys(v_load(x + LANES), 4);
     float key[WIDE_WORDS + 1];
     for (int i = 0; i < WIDE_WORDS + 1; i++) {
-        key[i] = v_largest(v_max(low, high));
-        low = v_drop(low, key[i]);
-        high = v_drop(high, key[i]);
+        v16 most = v_largest_word(v_max(low, high));
+        key[i] = v_first(most);
+        low = v_drop(low, most);
+        high = v_drop(high, most);
     }
     float step = key_bound(key[WIDE_WORDS]) / 127, least = key_bound(key[0]) / QUANT_STEPS;
     step = step > least ? step : least;

@@ -1,6 +1,6 @@
 /* Products: activations are made ready (norm, integers) once, then threads take contiguous ranges
- * of rows, so that each reads the weights in long runs. For up to TILE_TOKENS tokens every thread
- * makes the activations itself: cheaper than waiting for one another. */
+ * of rows, so that each reads the weights in long runs. For a single token every thread makes
+ * the activations itself: cheaper than waiting for one another. */
 #include "kernels/cpu/device.h"
 
 struct job {
@@ -87,10 +87,10 @@ static uint32_t n_units(const struct job *j)
     return is_gate(j->mode) ? j->w->part[0].n_groups : j->w->n_units;
 }
 
-/* Of few tokens every thread makes the activations itself: cheaper than waiting for one another. */
+/* Of one token every thread makes the activations itself: cheaper than waiting for one another. */
 static bool is_prepared_alone(const struct job *j)
 {
-    return j->n_tok <= TILE_TOKENS;
+    return j->n_tok == 1;
 }
 
 static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)

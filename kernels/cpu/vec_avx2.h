@@ -92,12 +92,22 @@ INLINE v16 v_word_keys(v16 x, int first)
 {
     return (v16){word_keys_half(x.a, first), word_keys_half(x.b, first + 2)};
 }
-/* Lanes equal to x become zero. */
-INLINE v16 v_drop(v16 a, float x)
+/* The largest of lanes that are alike in fours, in every lane. */
+INLINE v16 v_largest_word(v16 x)
 {
-    const __m256 y = _mm256_set1_ps(x);
-    return (v16){_mm256_and_ps(a.a, _mm256_cmp_ps(a.a, y, _CMP_NEQ_UQ)),
-                 _mm256_and_ps(a.b, _mm256_cmp_ps(a.b, y, _CMP_NEQ_UQ))};
+    __m256 most = _mm256_max_ps(x.a, x.b);
+    most = _mm256_max_ps(most, _mm256_permute2f128_ps(most, most, 1));
+    return (v16){most, most};
+}
+INLINE float v_first(v16 x)
+{
+    return _mm256_cvtss_f32(x.a);
+}
+/* Lanes equal to x's become zero. */
+INLINE v16 v_drop(v16 a, v16 x)
+{
+    return (v16){_mm256_and_ps(a.a, _mm256_cmp_ps(a.a, x.a, _CMP_NEQ_UQ)),
+                 _mm256_and_ps(a.b, _mm256_cmp_ps(a.b, x.b, _CMP_NEQ_UQ))};
 }
 /* b where a > limit, else zero. */
 INLINE v16 v_where_above(v16 a, v16 limit, v16 b)

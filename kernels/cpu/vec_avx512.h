@@ -76,10 +76,20 @@ INLINE v16 v_word_keys(v16 x, int first)
     __m512i high = _mm512_andnot_si512(_mm512_set1_epi32(7), _mm512_castps_si512(word));
     return _mm512_castsi512_ps(_mm512_or_si512(high, number));
 }
-/* Lanes equal to x become zero. */
-INLINE v16 v_drop(v16 a, float x)
+/* The largest of lanes that are alike in fours, in every lane. */
+INLINE v16 v_largest_word(v16 a)
 {
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(x), _CMP_NEQ_UQ), a);
+    a = _mm512_max_ps(a, _mm512_shuffle_f32x4(a, a, 0x4E));
+    return _mm512_max_ps(a, _mm512_shuffle_f32x4(a, a, 0xB1));
+}
+INLINE float v_first(v16 a)
+{
+    return _mm512_cvtss_f32(a);
+}
+/* Lanes equal to x's become zero. */
+INLINE v16 v_drop(v16 a, v16 x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, x, _CMP_NEQ_UQ), a);
 }
 /* b where a > limit, else zero. */
 INLINE v16 v_where_above(v16 a, v16 limit, v16 b)

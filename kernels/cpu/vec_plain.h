@@ -94,10 +94,21 @@ INLINE v16 v_word_keys(v16 x, int first)
     }
     return key;
 }
-/* Lanes equal to x become zero. */
-INLINE v16 v_drop(v16 a, float x)
+/* The largest of lanes that are alike in fours, in every lane. */
+INLINE v16 v_largest_word(v16 a)
 {
-    EACH_LANE(v16, a.x[i] < x || a.x[i] > x ? a.x[i] : 0.0f);
+    for (int i = 4; i < 16; i += 4)
+        a.x[0] = a.x[i] > a.x[0] ? a.x[i] : a.x[0];
+    return v_set(a.x[0]);
+}
+INLINE float v_first(v16 a)
+{
+    return a.x[0];
+}
+/* Lanes equal to x's become zero. */
+INLINE v16 v_drop(v16 a, v16 x)
+{
+    EACH_LANE(v16, a.x[i] < x.x[i] || a.x[i] > x.x[i] ? a.x[i] : 0.0f);
 }
 /* b where a > limit, else zero. */
 INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
