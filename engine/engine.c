@@ -29,7 +29,7 @@ struct engine {
     struct arena arena; /* process */
     struct metrics *metrics;
     struct load load;
-    struct str id, api_key;
+    struct str id, api_key, weights; /* in the arena: records outlive the model they name */
     struct bus *bus;
     struct bus_keys keys;
     struct outbox *outbox;
@@ -76,6 +76,12 @@ static int name_engine(struct engine *g, struct err *e)
         host[0] = '\0';
     g->id = arena_printf(&g->arena, "%s:%u", host, (unsigned)http_server_port(g->server));
     return g->id.p ? ERR_OK : no_memory(e);
+}
+
+static int name_weights(struct engine *g, struct err *e)
+{
+    g->weights = arena_str(&g->arena, model_get_info(g->load.model)->weights_hash);
+    return g->weights.p ? ERR_OK : no_memory(e);
 }
 
 static int open_outbox(struct engine *g, struct err *e)
@@ -131,7 +137,7 @@ static int open_api(struct engine *g, struct err *e)
         .outbox = g->outbox,
         .metrics = g->metrics,
         .model = g->load.name,
-        .weights = model_get_info(g->load.model)->weights_hash,
+        .weights = g->weights,
         .api_key = g->api_key,
         .max_context = g->load.max_context,
         .request_timeout_us = (uint64_t)g->config->engine.request_timeout_ms * 1000,
@@ -186,7 +192,7 @@ static int open_wire(struct engine *g, struct err *e)
         .security = security,
         .engine = g->id,
         .model = g->load.name,
-        .weights = model_get_info(g->load.model)->weights_hash,
+        .weights = g->weights,
         .version = str_from(g->version),
         .resend_ms = (uint32_t)c->resend_ms,
         .heartbeat_ms = (uint32_t)c->heartbeat_ms,
@@ -268,6 +274,7 @@ static int open_parts(struct engine *g, struct err *e)
     if (is_looped)
         TRY(open_outbox(g, e));
     TRY(load_open(&g->load, c, &g->arena, e));
+    TRY(name_weights(g, e));
     TRY(open_generator(g, e));
     TRY(open_api(g, e));
     TRY(open_inbox(g, e));
