@@ -69,35 +69,23 @@ bool number_words(struct constraint *c)
     return compares(c, pieces_count_runs(c->text, is_word_char), 0);
 }
 
-/* Some letter with case, and all of them of one. */
-static bool has_only(struct str s, bool (*is_wanted)(uint32_t), bool (*is_other)(uint32_t))
-{
-    bool has = false;
-    for (uint32_t cp; text_next_char(&s, &cp);) {
-        has = has || is_wanted(cp);
-        if (is_other(cp))
-            return false;
-    }
-    return has;
-}
-
 bool capital_words(struct constraint *c)
 {
     struct list tokens = pieces_tokens(c, c->text);
     size_t n = 0;
     for (size_t i = 0; i < tokens.n; i++)
-        n += has_only(tokens.item[i], is_upper_char, is_lower_char);
+        n += pieces_is_of_case(tokens.item[i], is_upper_char);
     return compares(c, n, 0);
 }
 
 bool english_capital(struct constraint *c)
 {
-    return has_only(c->text, is_upper_char, is_lower_char) && is_in_language(c, STR("en"));
+    return pieces_is_of_case(c->text, is_upper_char) && is_in_language(c, STR("en"));
 }
 
 bool english_lowercase(struct constraint *c)
 {
-    return has_only(c->text, is_lower_char, is_upper_char) && is_in_language(c, STR("en"));
+    return pieces_is_of_case(c->text, is_lower_char) && is_in_language(c, STR("en"));
 }
 
 bool no_comma(struct constraint *c)

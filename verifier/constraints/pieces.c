@@ -237,3 +237,15 @@ bool is_lower_char(uint32_t cp)
 {
     return category(cp) == UTF8PROC_CATEGORY_LL;
 }
+
+bool pieces_is_of_case(struct str s, bool (*is_wanted)(uint32_t cp))
+{
+    bool has = false;
+    for (uint32_t cp; text_next_char(&s, &cp);) {
+        bool is_good = is_wanted(cp);
+        if (!is_good && (is_upper_char(cp) || is_lower_char(cp)))
+            return false;
+        has = has || is_good;
+    }
+    return has;
+}

@@ -66,6 +66,8 @@ bool is_mark_char(uint32_t cp);  /* combines with the character before it */
 bool is_digit_char(uint32_t cp); /* decimal digit of any script */
 bool is_upper_char(uint32_t cp);
 bool is_lower_char(uint32_t cp);
+/* Some letter with case, and all of them of the one: is_upper_char or is_lower_char. */
+bool pieces_is_of_case(struct str s, bool (*is_wanted)(uint32_t cp));
 
 /* counts.c, sentence_rules.c */
 instruction_fn word_count_range, unique_word_count, stop_word_share, conjunctions, person_names,

@@ -142,18 +142,6 @@ bool paragraph_last_first(struct constraint *c)
     return true;
 }
 
-/* At least one letter with case, all of them of the one kind. */
-static bool is_all(struct str s, bool (*is_wanted)(uint32_t), bool (*is_other)(uint32_t))
-{
-    bool has = false;
-    for (uint32_t cp; text_next_char(&s, &cp);) {
-        has = has || is_wanted(cp);
-        if (is_other(cp))
-            return false;
-    }
-    return has;
-}
-
 /* A small first letter is wrong in a word whose rest is of one case. */
 bool title_case(struct constraint *c)
 {
@@ -163,8 +151,7 @@ bool title_case(struct constraint *c)
         uint32_t first;
         if (!text_next_char(&rest, &first) || !is_lower_char(first))
             continue;
-        if (is_all(rest, is_lower_char, is_upper_char) ||
-            is_all(rest, is_upper_char, is_lower_char))
+        if (pieces_is_of_case(rest, is_lower_char) || pieces_is_of_case(rest, is_upper_char))
             return false;
     }
     return true;
