@@ -1,0 +1,64 @@
+/* kernels/comm/comm.h - collectives between the ranks of one model, one process a rank.
+ *
+ * Every rank makes the same calls in the same order; each call also compares what it is (operation,
+ * type, count) over the ranks, so that the classic hang, two ranks in different calls, is an error
+ * at once. Sums run in the order of the ranks, so all ranks get the same bits. A call blocks until
+ * the others made it too: spins for microseconds, then sleeps. After an error (a rank that died or
+ * aborted, a mismatch) the group is over: every later call gives it again, ERR_DEVICE.
+ *
+ * One thread at a time. Buffers are the caller's; sizes count elements. */
+#ifndef KERNELS_COMM_COMM_H
+#define KERNELS_COMM_COMM_H
+
+#include "common/err.h"
+
+#include <stdint.h>
+
+enum { COMM_ID_BYTES = 320, COMM_MAX_RANKS = 16 };
+
+enum comm_type { COMM_BYTE, COMM_F32, COMM_BF16, COMM_TYPE_COUNT };
+size_t comm_type_bytes(enum comm_type t);
+
+struct comm_ops;
+
+/* Begins every implementation's own struct. */
+struct comm {
+    const struct comm_ops *ops;
+    uint32_t rank, size;
+};
+
+struct comm_ops {
+    const char *name, *summary;
+    /* Rank 0 calls it once before it starts the others, which join with the same text. */
+    MUST_USE int (*make_id)(uint32_t size, char id[COMM_ID_BYTES], struct err *e);
+    /* Blocks until all have joined, ten seconds at most. */
+    MUST_USE int (*join)(struct comm **out, const char *id, uint32_t rank, uint32_t size,
+                         struct err *e);
+    void (*leave)(struct comm *c); /* NULL: nothing */
+
+    /* data[i] = sum over the ranks. F32 or BF16 (summed in float, rounded once). */
+    MUST_USE int (*all_reduce)(struct comm *c, void *data, size_t n, enum comm_type t,
+                               struct err *e);
+    /* recv: [size][n]. */
+    MUST_USE int (*all_gather)(struct comm *c, const void *send, size_t n, void *recv,
+                               enum comm_type t, struct err *e);
+    /* send: [size][n]; recv: [n], this rank's part of the sum. */
+    MUST_USE int (*reduce_scatter)(struct comm *c, const void *send, size_t n, void *recv,
+                                   enum comm_type t, struct err *e);
+    /* n_send[r] elements to rank r, one part after the other; n_recv[r] of rank r, likewise.
+     * ERR_DEVICE when what a rank sends is not what the other expects. */
+    MUST_USE int (*all_to_all_v)(struct comm *c, const void *send, const size_t *n_send, void *recv,
+                                 const size_t *n_recv, enum comm_type t, struct err *e);
+    MUST_USE int (*broadcast)(struct comm *c, void *data, size_t n, enum comm_type t, uint32_t root,
+                              struct err *e);
+    MUST_USE int (*barrier)(struct comm *c, struct err *e);
+
+    /* Any thread. Ends the group: the others' calls give `why`, with this rank's number. */
+    void (*abort)(struct comm *c, const char *why);
+    /* The group's error, ERR_OK while it is whole. Any thread, does not block. */
+    int (*error)(struct comm *c, struct err *e);
+};
+
+extern const struct comm_ops COMM_SHM;
+
+#endif
