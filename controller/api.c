@@ -199,6 +199,19 @@ static void get_params(struct http_request *r, void *ctx)
     int rc = read_common(a, r, 1, &q, &e);
     if (rc == ERR_OK)
         rc = api_read_params(a->store, q.route, &v, &e);
+    json_object_set_new(v, "needs_key", json_boolean(a->o.admin_key.n > 0));
+    reply_json(r, v, rc, &e);
+}
+
+static void get_load(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 1, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_load(a->store, q.route, clock_wall(&CLOCK_REAL).us, &v, &e);
     reply_json(r, v, rc, &e);
 }
 
@@ -237,7 +250,9 @@ static void answer_post(void *ctx)
     struct command *c = p->command;
     struct err e = c->err;
     json_t *v = NULL;
-    if (e.code == ERR_OK) {
+    if (e.code == ERR_OK && c->kind == COMMAND_ENGINE)
+        v = json_pack("{s:o, s:s}", "engine", json_str(c->engine), "message", c->message);
+    else if (e.code == ERR_OK) {
         v = json_pack("{s:I, s:I, s:s}", "revision", (json_int_t)c->revision, "decision",
                       (json_int_t)c->decision, "experiment", c->experiment);
     }
@@ -298,10 +313,31 @@ static int read_params(const struct json_at *root, struct command *c, struct err
     return rc;
 }
 
+static int read_order(const struct json_at *root, struct command *c, struct err *e)
+{
+    struct str engine = {0}, order = {0}, argument = {0};
+    int rc = json_opt_str(root, "engine", &engine, e);
+    if (rc == ERR_OK)
+        rc = json_opt_str(root, "command", &order, e);
+    if (rc == ERR_OK)
+        rc = json_opt_str(root, "argument", &argument, e);
+    if (rc == ERR_OK && order.n == 0)
+        rc = err_set(e, ERR_INVALID,
+                     "command: needed: drain, pause, resume, flush_cache or load_weights");
+    if (rc == ERR_OK && (engine.n > CODEC_MAX_NAME || order.n > 32 || argument.n > 4096))
+        rc = err_set(e, ERR_INVALID, "engine, command or argument is too long");
+    c->engine = arena_str(&c->arena, engine);
+    c->order = arena_str(&c->arena, order);
+    c->argument = arena_str(&c->arena, argument);
+    return rc == ERR_OK ? read_author(root, &c->arena, &c->author, e) : rc;
+}
+
 static int read_body(struct api *a, const struct json_at *root, struct command *c, struct err *e)
 {
     struct str route = {0}, reason = STR("");
     int64_t to = 0;
+    if (c->kind == COMMAND_ENGINE)
+        return read_order(root, c, e);
     int rc = json_opt_str(root, "route", &route, e);
     if (rc == ERR_OK)
         rc = find_route(a, route, &c->route, e);
@@ -392,6 +428,11 @@ static void post_stop(struct http_request *r, void *ctx)
     submit(ctx, r, COMMAND_STOP);
 }
 
+static void post_engine(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_ENGINE);
+}
+
 static const struct {
     const char *method, *path;
     http_handler_fn *fn;
@@ -400,10 +441,11 @@ static const struct {
     {"GET", "/api/status", get_status},       {"GET", "/api/revisions", get_revisions},
     {"GET", "/api/decisions", get_decisions}, {"GET", "/api/decisions/*", get_decision},
     {"GET", "/api/scores", get_scores},       {"GET", "/api/params", get_params},
-    {"GET", "/api/series", get_series},       {"POST", "/api/params", post_params},
-    {"POST", "/api/rollback", post_rollback}, {"POST", "/api/pause", post_pause},
-    {"POST", "/api/resume", post_resume},     {"POST", "/api/promote", post_promote},
-    {"POST", "/api/stop", post_stop},
+    {"GET", "/api/series", get_series},       {"GET", "/api/load", get_load},
+    {"POST", "/api/params", post_params},     {"POST", "/api/rollback", post_rollback},
+    {"POST", "/api/pause", post_pause},       {"POST", "/api/resume", post_resume},
+    {"POST", "/api/promote", post_promote},   {"POST", "/api/stop", post_stop},
+    {"POST", "/api/engine", post_engine},
 };
 
 int api_open(struct api **out, const struct api_options *o, struct err *e)

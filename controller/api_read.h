@@ -17,6 +17,9 @@ MUST_USE int api_read_decision(struct store *s, int64_t number, json_t **out, st
 MUST_USE int api_read_scores(struct store *s, struct str route, bool worst, int64_t limit,
                              json_t **out, struct err *e);
 MUST_USE int api_read_params(struct store *s, struct str route, json_t **out, struct err *e);
+/* Percentiles of the last outputs' durations and their course; an idle route has n 0. */
+MUST_USE int api_read_load(struct store *s, struct str route, int64_t now_us, json_t **out,
+                           struct err *e);
 /* Rewards per arm of the last rows in buckets of equal size, with the running interval. */
 MUST_USE int api_read_series(struct store *s, struct str route, json_t **out, struct err *e);
 

@@ -163,6 +163,14 @@ static json_t *drift_json(const struct policy_view *v)
     return list;
 }
 
+static json_t *ramp_json(const struct policy_settings *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->n_ramp; i++)
+        json_array_append_new(list, json_num(s->ramp[i]));
+    return list;
+}
+
 static json_t *route_json(const struct board_facts *f, const struct ledger_route *r)
 {
     struct policy_view v;
@@ -175,6 +183,7 @@ static json_t *route_json(const struct board_facts *f, const struct ledger_route
     put_text(o, "experiment", v.challenger ? v.experiment : "");
     put(o, "champion", arm_json(f, &r->arm[0], v.challenger ? 1.0 - v.share : 1.0));
     put(o, "challenger", arm_json(f, &r->arm[1], v.share));
+    put(o, "ramp", ramp_json(policy_settings_of(r->course.policy)));
     put(o, "tests", tests_json(&v));
     put(o, "drift", drift_json(&v));
     put_u64(o, "n_blocks", v.numbers.n_blocks);
@@ -218,12 +227,15 @@ static void add_point(struct trend *t, const struct ledger_route *r, int64_t now
         t->points = json_array();
     if (!v.challenger)
         return;
-    json_t *o = json_object(), *tests = json_object();
+    json_t *o = json_object(), *tests = json_object(), *needed = json_object();
     put_u64(o, "at_us", (uint64_t)now_us);
     put_text(o, "experiment", v.experiment);
-    for (uint32_t i = 0; i < v.n_test; i++)
+    for (uint32_t i = 0; i < v.n_test; i++) {
         put(tests, v.test[i].name, json_num(v.test[i].log_e));
+        put(needed, v.test[i].name, json_num(v.test[i].log_threshold));
+    }
     put(o, "tests", tests);
+    put(o, "needed", needed);
     json_array_append_new(t->points, o);
     if (json_array_size(t->points) > BOARD_TREND_POINTS)
         json_array_remove(t->points, 0);

@@ -14,6 +14,7 @@ enum command_kind {
     COMMAND_RESUME,
     COMMAND_PROMOTE,
     COMMAND_STOP,
+    COMMAND_ENGINE, /* goes to an engine, not to a route's law: engine_orders.h */
     COMMAND_KIND_COUNT
 };
 
@@ -23,11 +24,13 @@ struct command {
     struct str route, reason, author; /* author "operator:NAME" */
     struct str params;                /* JSON object text, laid over the champion's */
     bool is_now;
-    uint64_t to; /* ROLLBACK: revision, 0 = the previous champion */
+    uint64_t to;                        /* ROLLBACK: revision, 0 = the previous champion */
+    struct str engine, order, argument; /* ENGINE */
     /* The answer. */
     struct err err; /* code ERR_OK when it was done */
     uint64_t revision, decision;
     char experiment[POLICY_ID_BYTES];
+    char message[240];               /* ENGINE: what the engine said */
     void (*done)(struct command *c); /* on the writer thread, after the commit or the failure */
     void *ctx;
 };

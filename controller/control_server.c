@@ -20,6 +20,7 @@ void control_server_init(struct control_server *cs, struct bus_socket *socket, s
 
 void control_server_fini(struct control_server *cs)
 {
+    engine_orders_expire(&cs->orders, (struct mono){UINT64_MAX});
     bus_socket_close(cs->socket);
     buf_free(&cs->frame);
     buf_free(&cs->text);
@@ -169,8 +170,7 @@ static int on_message(struct control_server *cs, struct ledger *l, struct err *e
         seen(cs, m.applied.engine)->beat.desired_version = m.applied.desired_version;
         return ERR_OK;
     case CONTROL_RESULT:
-        log_event(LOG_INFO, "engine.result", "id=%llu ok=%d", (unsigned long long)m.result.id,
-                  m.result.is_ok);
+        engine_orders_result(&cs->orders, buf_str(&cs->identity), &m.result);
         return ERR_OK;
     default:
         log_event(LOG_WARN, "control.refused", "why=\"an engine does not send this type\"");
@@ -202,6 +202,7 @@ int control_server_receive(struct control_server *cs, struct ledger *l, struct e
         if (got == ERR_OK)
             rc = on_message(cs, l, e);
     }
+    engine_orders_expire(&cs->orders, clock_mono(&cs->clock));
     return rc;
 }
 
@@ -265,4 +266,39 @@ void control_server_announce(struct control_server *cs, struct ledger *l)
         push_desired(cs, &cs->peer[i]);
     for (uint32_t i = 0; i < l->tracker->n_source; i++)
         tell_mark(cs, &l->tracker->source[i]);
+}
+
+static int find_engine(const struct control_server *cs, struct str name, int64_t stale_ms,
+                       const struct engine_peer **out, struct err *e)
+{
+    const struct engine_peer *found = NULL;
+    for (uint32_t i = 0; i < cs->n_peer; i++)
+        if (name.n == 0 || str_eq_c(name, cs->peer[i].engine))
+            found = &cs->peer[i];
+    if (name.n == 0 && cs->n_peer > 1)
+        return err_set(e, ERR_INVALID, "%u engines are here: say which one (milepost engine list)",
+                       cs->n_peer);
+    if (!found)
+        return err_set(e, ERR_NOT_FOUND,
+                       "no engine '" STR_FMT "' has reported (milepost engine list)",
+                       STR_ARG(name));
+    int64_t age_ms = (int64_t)(mono_since_us(found->seen, clock_mono(&cs->clock)) / 1000);
+    if (age_ms > stale_ms)
+        return err_set(e, ERR_CONFLICT, "engine %s is away: last heard %lld s ago", found->engine,
+                       (long long)age_ms / 1000);
+    *out = found;
+    return ERR_OK;
+}
+
+void control_server_order(struct control_server *cs, struct command *c, int64_t stale_ms)
+{
+    const struct engine_peer *p = NULL;
+    int rc = find_engine(cs, c->engine, stale_ms, &p, &c->err);
+    if (rc == ERR_OK)
+        c->engine = arena_str(&c->arena, str_from(p->engine));
+    if (rc == ERR_OK)
+        rc = engine_orders_send(&cs->orders, cs->socket, (struct str){p->identity, p->n_identity},
+                                clock_mono(&cs->clock), c, &c->err);
+    if (rc != ERR_OK)
+        c->done(c);
 }

@@ -6,7 +6,7 @@
 #define CONTROLLER_CONTROL_SERVER_H
 
 #include "common/bus.h"
-#include "controller/ledger.h"
+#include "controller/engine_orders.h"
 
 enum { CONTROL_MAX_ENGINES = 64 };
 
@@ -29,6 +29,7 @@ struct control_server {
     struct buf frame, identity, text; /* text: the desired document, encoded */
     uint64_t text_version;
     struct arena arena;
+    struct engine_orders orders;
 };
 
 /* Takes over the socket (ROUTER). */
@@ -43,5 +44,9 @@ MUST_USE int control_server_receive(struct control_server *cs, struct ledger *l,
 /* After the commit: desired state and commit marks to whom they are news. Failing sends are tried
  * again at the next call. */
 void control_server_announce(struct control_server *cs, struct ledger *l);
+
+/* Sends an operator's order; an empty engine name is the only engine there is. c is answered when
+ * the engine has answered, was too slow, or at once when there is no such engine. */
+void control_server_order(struct control_server *cs, struct command *c, int64_t stale_ms);
 
 #endif

@@ -165,6 +165,10 @@ static int collect_commands(struct loop *l, struct err *e)
         struct command *c = queue_try_take(l->commands);
         if (!c)
             break;
+        if (c->kind == COMMAND_ENGINE) {
+            control_server_order(&l->control, c, l->o.config->controller.engine_stale_ms);
+            continue;
+        }
         l->running[l->n_running++] = c;
         rc = ledger_begin(l->ledger, e);
         if (rc == ERR_OK)

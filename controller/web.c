@@ -9,14 +9,33 @@ extern const struct embedded_file CONTROLLER_WEB[];
 extern const size_t CONTROLLER_WEB_COUNT;
 
 static const struct {
-    const char *path, *file, *type;
+    const char *path, *file;
 } PAGES[] = {
-    {"/", "index.html", "text/html; charset=utf-8"},
-    {"/app.js", "app.js", "text/javascript; charset=utf-8"},
-    {"/charts.js", "charts.js", "text/javascript; charset=utf-8"},
-    {"/chart.min.js", "chart.min.js", "text/javascript; charset=utf-8"},
-    {"/style.css", "style.css", "text/css; charset=utf-8"},
+    {"/", "index.html"},           {"/style.css", "style.css"},
+    {"/icon.svg", "icon.svg"},     {"/chart.min.js", "chart.min.js"},
+    {"/app.js", "app.js"},         {"/ask.js", "ask.js"},
+    {"/charts.js", "charts.js"},   {"/dom.js", "dom.js"},
+    {"/engines.js", "engines.js"}, {"/outputs.js", "outputs.js"},
+    {"/route.js", "route.js"},     {"/speed.js", "speed.js"},
+    {"/steer.js", "steer.js"},     {"/timeline.js", "timeline.js"},
 };
+
+static const struct {
+    const char *ending, *type;
+} TYPES[] = {
+    {".html", "text/html; charset=utf-8"},
+    {".js", "text/javascript; charset=utf-8"},
+    {".css", "text/css; charset=utf-8"},
+    {".svg", "image/svg+xml"},
+};
+
+static const char *type_of(const char *file)
+{
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
+        if (str_ends(str_from(file), str_from(TYPES[i].ending)))
+            return TYPES[i].type;
+    return "application/octet-stream";
+}
 
 static void get_page(struct http_request *r, void *ctx)
 {
@@ -31,7 +50,7 @@ static void get_page(struct http_request *r, void *ctx)
     for (size_t k = 0; k < CONTROLLER_WEB_COUNT; k++) {
         const struct embedded_file *f = &CONTROLLER_WEB[k];
         if (strcmp(f->name, PAGES[i].file) == 0) {
-            http_reply(r, 200, PAGES[i].type, (struct str){f->p, f->n});
+            http_reply(r, 200, type_of(f->name), (struct str){f->p, f->n});
             return;
         }
     }

@@ -45,6 +45,7 @@ struct cli_usage {
     const struct opt *opt;
     size_t n_opt;
     int min_args, max_args; /* positional */
+    const char *words;      /* what the first one may be, for completion; NULL = anything */
     bool needs_no_config;   /* do not load it */
 };
 
@@ -62,6 +63,7 @@ int cmd_rescore(struct cli *c, int argc, char **argv);
 int cmd_config(struct cli *c, int argc, char **argv);
 int cmd_replay(struct cli *c, int argc, char **argv);
 int cmd_bench(struct cli *c, int argc, char **argv);
+int cmd_engine(struct cli *c, int argc, char **argv);
 int cmd_demo(struct cli *c, int argc, char **argv);
 
 /* Parses, prints help, loads the configuration. CLI_CONTINUE, or the code to exit with. *n_args
@@ -89,6 +91,9 @@ const char *cli_route_query(struct cli *c, const char *route);
  * what to start. body may be NULL. */
 MUST_USE int cli_get(struct cli *c, const char *path, json_t **out, struct err *e);
 MUST_USE int cli_post(struct cli *c, const char *path, json_t *body, json_t **out, struct err *e);
+
+/* The table of `milepost status` and `engine list`. */
+MUST_USE int print_engines(struct cli *c, const json_t *engines, int64_t desired, struct err *e);
 
 /* Path of a program that stands in the same folder as this one. */
 MUST_USE int cli_sibling(struct cli *c, const char *name, const char **out, struct err *e);

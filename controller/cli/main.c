@@ -23,6 +23,7 @@ static const struct cli_command COMMANDS[] = {
     {"Steer", "stop", "end the running trial", cmd_stop},
     {"Steer", "pause", "freeze a route's law", cmd_pause},
     {"Steer", "resume", "let it go on", cmd_resume},
+    {"Steer", "engine", "list engines; drain, resume, flush-cache, load-weights", cmd_engine},
     {"Check", "config", "check a configuration file, print its reference", cmd_config},
     {"Check", "bench", "measure a server under load, or the kernels", cmd_bench},
     {"Check", "rescore", "stored outputs under other checks, beside their old scores", cmd_rescore},

@@ -4,10 +4,20 @@
 
 #include <math.h>
 
-static int print_engines(struct cli *c, const json_t *engines, struct err *e)
+/* "7", or "6 of 7" when the engine lags behind. */
+static const char *applied(struct arena *a, const json_t *engine, int64_t desired)
+{
+    int64_t has = json_int_of(engine, "desired_version");
+    if (has == desired)
+        return json_number_of(a, engine, "desired_version", 0);
+    struct str s = arena_printf(a, "%lld of %lld", (long long)has, (long long)desired);
+    return s.p != NULL ? s.p : "-";
+}
+
+int print_engines(struct cli *c, const json_t *engines, int64_t desired, struct err *e)
 {
     static const char *const titles[] = {"ENGINE",  "SEEN",    ">RUNNING", ">WAITING", ">TOK/S",
-                                         ">KV USE", ">OUTBOX", ">DROPPED", ">DESIRED"};
+                                         ">KV USE", ">OUTBOX", ">DROPPED", ">APPLIED"};
     struct arena *a = &c->arena;
     struct table t;
     size_t i;
@@ -25,7 +35,7 @@ static int print_engines(struct cli *c, const json_t *engines, struct err *e)
                                json_number_of(a, v, "kv_usage", 2),
                                json_number_of(a, v, "outbox_rows", 0),
                                json_number_of(a, v, "outbox_dropped", 0),
-                               json_number_of(a, v, "desired_version", 0)};
+                               applied(a, v, desired)};
         table_row(&t, cells);
     }
     if (t.n_row == 0)
@@ -100,7 +110,7 @@ static int print_status(struct cli *c, const json_t *s, struct err *e)
            json_number_of(&c->arena, s, "outputs", 0), json_number_of(&c->arena, s, "scores", 0),
            json_number_of(&c->arena, s, "unscored", 0),
            json_number_of(&c->arena, s, "decisions", 0));
-    int rc = print_engines(c, json_object_get(s, "engines"), e);
+    int rc = print_engines(c, json_object_get(s, "engines"), json_int_of(s, "desired_version"), e);
     putchar('\n');
     return rc == ERR_OK ? print_routes(c, json_object_get(s, "routes"), e) : rc;
 }

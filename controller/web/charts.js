@@ -1,101 +1,97 @@
-/* Two charts on Chart.js. Colours come from the style sheet, so that light and dark both work. */
-"use strict";
+/* Line charts on Chart.js. Colours come from the style sheet, so that light and dark both work; the
+ * x axis is time. A chart that is not visible is not drawn. */
 
-const charts = { reward: null, evalue: null };
+const made = new Map();
 
-function colour(name) {
+export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function seeThrough(hex, alpha) {
+export function seeThrough(hex, alpha) {
   const n = parseInt(hex.slice(1), 16);
   return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, ${alpha})`;
 }
 
-function axes(yTitle, extra) {
+const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+
+/* Upright lines with a word, for what happened at that time. */
+const markers = {
+  id: "markers",
+  afterDatasetsDraw(chart) {
+    const { ctx, chartArea: area, scales: { x } } = chart;
+    let lastLabel = -Infinity;
+    ctx.save();
+    ctx.font = "11px system-ui, sans-serif";
+    for (const m of chart.options.plugins.markers.list || []) {
+      const at = x.getPixelForValue(m.x);
+      if (at < area.left || at > area.right) continue;
+      ctx.strokeStyle = ctx.fillStyle = colour(m.colour);
+      ctx.setLineDash([2, 3]);
+      ctx.beginPath();
+      ctx.moveTo(at, area.top);
+      ctx.lineTo(at, area.bottom);
+      ctx.stroke();
+      if (at - lastLabel < 60) continue;
+      lastLabel = at;
+      const isRight = at + ctx.measureText(m.label).width + 6 > area.right;
+      ctx.textAlign = isRight ? "right" : "left";
+      ctx.fillText(m.label, at + (isRight ? -4 : 4), area.top + 10);
+    }
+    ctx.restore();
+  },
+};
+
+function axes(yTitle, y) {
   const grid = { color: colour("--line") }, ticks = { color: colour("--soft") };
   return {
-    x: { type: "linear", grid, ticks, title: { display: true, text: extra.x, color: colour("--soft") } },
-    y: { grid, ticks, title: { display: true, text: yTitle, color: colour("--soft") }, ...extra.y },
+    x: { type: "linear", bounds: "data", grid: { display: false }, ticks: { ...ticks, maxRotation: 0, maxTicksLimit: 7,
+      callback: clock } },
+    y: { grid, ticks: { ...ticks, maxTicksLimit: 6 }, title: { display: true, text: yTitle, color: colour("--soft") },
+      ...y },
   };
 }
 
-function makeChart(id, yTitle, extra) {
-  return new Chart(document.getElementById(id), {
+function make(canvas, yTitle, y) {
+  const ink = colour("--ink");
+  return new Chart(canvas, {
     type: "line",
     data: { datasets: [] },
     options: {
-      animation: false, responsive: true, maintainAspectRatio: false, parsing: false,
-      interaction: { mode: "nearest", intersect: false },
-      scales: axes(yTitle, extra),
-      plugins: { legend: { labels: { color: colour("--ink"),
-        filter: (item) => !item.text.startsWith("_") } } },
+      animation: false, responsive: true, maintainAspectRatio: false, parsing: false, spanGaps: false,
+      interaction: { mode: "nearest", axis: "x", intersect: false },
+      scales: axes(yTitle, y),
+      plugins: {
+        markers: { list: [] },
+        tooltip: { filter: (item) => !item.dataset.isBound,
+          callbacks: { title: (items) => (items.length ? clock(items[0].parsed.x) : "") } },
+        legend: { labels: { color: ink, boxWidth: 18, boxHeight: 2,
+          filter: (item, data) => !data.datasets[item.datasetIndex].isBound } },
+      },
     },
+    plugins: [markers],
   });
 }
 
-/* A gap (NaN) where another revision took the arm's place, so that no line joins the two. */
-function armPoints(points, arm, value) {
-  const out = [];
-  let revision = null;
-  for (const p of points.filter((q) => q[arm])) {
-    if (revision !== null && p[arm].revision !== revision) out.push({ x: p.last_row, y: NaN });
-    revision = p[arm].revision;
-    out.push({ x: p.last_row, y: value(p[arm]) });
-  }
-  return out;
+/* chart: {id, y: title, range: Chart.js options of the y axis}; marks: [{x, label, colour}] */
+export function draw(chart, datasets, marks) {
+  const canvas = document.getElementById(chart.id);
+  if (!canvas.offsetParent) return;
+  if (!made.has(chart.id)) made.set(chart.id, make(canvas, chart.y, chart.range || {}));
+  const c = made.get(chart.id);
+  c.data.datasets = datasets.filter((d) => d.data.length);
+  c.options.plugins.markers.list = marks || [];
+  c.options.scales.x.ticks.maxTicksLimit = Math.max(2, Math.floor(canvas.offsetWidth / 110));
+  c.update();
 }
 
-function armDatasets(points, arm) {
-  const line = colour("--" + arm);
-  const at = (f) => armPoints(points, arm, f);
-  const bound = { borderWidth: 0, pointRadius: 0, backgroundColor: seeThrough(line, 0.13) };
-  return [
-    { label: arm, data: at((a) => a.mean), borderColor: line, backgroundColor: line, borderWidth: 1.5,
-      pointRadius: 2, tension: 0 },
-    { ...bound, label: "_lower " + arm, data: at((a) => a.lower), fill: false },
-    { ...bound, label: "_upper " + arm, data: at((a) => a.upper), fill: "-1" },
-  ];
+export function line(label, data, colourName, more) {
+  const c = colour(colourName);
+  return { label, data, borderColor: c, backgroundColor: c, borderWidth: 1.6, pointRadius: 0,
+    pointHitRadius: 8, tension: 0, ...more };
 }
 
-function drawReward(points) {
-  if (!charts.reward)
-    charts.reward = makeChart("reward-chart", "reward", { x: "row", y: { min: 0, max: 1 } });
-  charts.reward.data.datasets = [...armDatasets(points, "champion"), ...armDatasets(points, "challenger")];
-  charts.reward.update();
-}
-
-const SHOWN_TESTS = ["rollback", "non_inferior", "superior"];
-
-/* The running trial, else the last one. */
-function drawEvalues(all, tests) {
-  const last = all.length ? all[all.length - 1].experiment : "";
-  const points = all.filter((p) => p.experiment === last);
-  if (!charts.evalue)
-    charts.evalue = makeChart("evalue-chart", "ln e-value", { x: "seconds ago", y: {} });
-  const names = SHOWN_TESTS;
-  const lines = ["--bad", "--champion", "--good"];
-  const now = points.length ? points[points.length - 1].at_us : 0;
-  const x = (p) => (p.at_us - now) / 1e6;
-  const sets = names.map((name, i) => ({
-    label: name, borderColor: colour(lines[i % lines.length]), backgroundColor: colour(lines[i % lines.length]),
-    borderWidth: 1.5, pointRadius: 1,
-    data: points.filter((p) => p.tests[name] != null).map((p) => ({ x: x(p), y: p.tests[name] })),
-  }));
-  const rollback = tests.find((t) => t.test === "rollback");
-  if (rollback && points.length)
-    sets.push({ label: "threshold of rollback", borderColor: colour("--bad"), borderDash: [6, 4],
-      borderWidth: 1, pointRadius: 0, data: [{ x: x(points[0]), y: rollback.log_threshold },
-        { x: 0, y: rollback.log_threshold }] });
-  charts.evalue.data.datasets = sets;
-  charts.evalue.update();
-}
-
-function forgetCharts() {
-  for (const name of Object.keys(charts)) {
-    if (charts[name]) charts[name].destroy();
-    charts[name] = null;
-  }
-}
-
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", forgetCharts);
+/* Colours change with the system's theme: made again at the next draw. */
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const c of made.values()) c.destroy();
+  made.clear();
+});
