@@ -27,21 +27,22 @@ as_root() {
     fi
 }
 
+# missing_packages LIST...: names in these files of deploy/ that are not installed.
 missing_packages() {
     local wanted
-    wanted=$(sed 's/#.*//' "$ROOT/deploy/packages.txt" | xargs)
+    wanted=$(cd "$ROOT/deploy" && sed 's/#.*//' "$@" | xargs)
     # shellcheck disable=SC2086
     comm -23 <(printf '%s\n' $wanted | sort) \
         <(dpkg-query -W -f='${db:Status-Status} ${Package}\n' 2>/dev/null |
             sed -n 's/^installed //p' | sort -u)
 }
 
-install_packages() {
+install_packages() { # LIST...
     command -v dpkg-query >/dev/null ||
         die "this script installs Debian packages (see deploy/packages.txt); on another system" \
             "install their equivalents and build with cmake --preset release"
     local missing
-    missing=$(missing_packages | xargs)
+    missing=$(missing_packages "$@" | xargs)
     [ -z "$missing" ] && return 0
     say "installing packages: $missing"
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \

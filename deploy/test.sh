@@ -53,7 +53,7 @@ run_suite() {
         "$(($(date +%s) - started)) s so far"
 }
 
-install_packages
+install_packages packages.txt packages-test.txt
 become_caller "$ROOT/deploy/test.sh" "$@"
 mkdir -p "$CACHE"
 MILEPOST_TEST_PYTHON=$(python_for_tests)

@@ -38,7 +38,7 @@ if [ -n "$model" ]; then
     model=$(realpath "$model")
 fi
 
-install_packages
+install_packages packages.txt
 become_caller "$ROOT/deploy/up.sh" ${arguments[@]+"${arguments[@]}"}
 build release
 [ -n "$model" ] || model=$("$ROOT/deploy/fetch_model.sh" ${known:+"$known"})

@@ -20,13 +20,21 @@ function diffTable(from, to, names) {
     [names[1], (c) => element("ins", paramText(c[2]))]], changes, ""));
 }
 
+/* What the law says, and what the person wrote who made it act. */
+function reasonOf(d) {
+  const said = d.detail && d.detail.event_reason;
+  return [d.reason, said && said !== d.reason ? "“" + said + "”" : ""].filter(Boolean).join(" ");
+}
+
 function decisionBody(d, known) {
   const pairs = [["decided by", d.actor], ["test", d.test || "none"]];
   if (d.log_e != null) pairs.push(["e-value", evalue(d.log_e)], ["needed", evalue(d.log_threshold)]);
   if (d.n_champion || d.n_challenger)
     pairs.push(["scored, champion", count(d.n_champion)], ["scored, challenger", count(d.n_challenger)],
       ["mean, champion", number(d.mean_champion, 3)], ["mean, challenger", number(d.mean_challenger, 3)],
-      ["difference", signed(d.effect, 3)], ["blocks", count(d.n_blocks)]);
+      ["difference", signed(d.effect, 3) + (d.detail && d.detail.effect_lower != null ? " (95%: " +
+        signed(d.detail.effect_lower, 3) + " to " + signed(d.detail.effect_upper, 3) + ")" : "")],
+      ["blocks", count(d.n_blocks)]);
   if (d.last_row) pairs.push(["rows", count(d.first_row) + " to " + count(d.last_row)]);
   if (d.detail && d.detail.share != null) pairs.push(["share", percent(d.detail.share)]);
   const from = known.get(d.from_revision), to = known.get(d.to_revision);
@@ -45,7 +53,7 @@ function decisionItem(d, known) {
   const where = d.from_revision && d.to_revision && d.from_revision !== d.to_revision
     ? "revision " + d.from_revision + " → " + d.to_revision : "revision " + (d.to_revision || d.from_revision);
   head.append(element("time", time(d.at_us)), element("span", d.action, "chip " + (TONE[d.action] || "")),
-    element("span", "decision " + d.number + ", " + where + (d.reason ? ": " + d.reason : ""), "what"));
+    element("span", "decision " + d.number + ", " + where + (reasonOf(d) ? ": " + reasonOf(d) : ""), "what"));
   item.append(head, ...decisionBody(d, known));
   return item;
 }
