@@ -289,6 +289,7 @@ static void test_stream_and_stop_string(void **state)
     post(f, "/v1/completions", "{\"prompt\":\"x\",\"stop\":\"STOP\",\"stream\":true}", &r);
     assert_int_equal(r.status, 200);
     assert_has(&r, "\"text\":\" \"");
+    assert_int_equal(count(buf_str(&r.body), "\"finish_reason\":null"), 8); /* one a token */
     assert_int_equal(count(buf_str(&r.body), "STOP"), 0);
     assert_int_equal(count(buf_str(&r.body), "two"), 0);
     assert_int_equal(count(buf_str(&r.body), "\"finish_reason\":\"stop\""), 1);

@@ -30,11 +30,12 @@ bool job_send(struct job *j)
     return is_sent;
 }
 
+/* Each token is an event, also one whose text is empty or not there yet (part of a character, of a
+ * stop sequence, a control token): the client sees that the stream goes on. */
 static void send_piece(struct choice *c, struct str piece, bool has_token)
 {
     struct job *j = c->job;
-    bool has_logprob = has_token && j->request.want_logprobs;
-    if (!j->is_streaming || j->is_gone || (piece.n == 0 && !has_logprob))
+    if (!j->is_streaming || j->is_gone || (piece.n == 0 && !has_token))
         return;
     render_piece(j, c, piece, has_token);
     if (job_send(j) || j->is_gone || !j->http)

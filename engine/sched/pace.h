@@ -1,7 +1,7 @@
 /* engine/sched/pace.h - how many prompt tokens a step may hold so that running streams do not wait.
  *
- * Learns from every step what decodes take and what a prompt token adds, and allows what fits into
- * the wanted step time. No clock: durations are passed in. O(1). */
+ * Learns from every step what decodes take, what a prompt token adds and how far off that was, and
+ * allows what fits into the wanted step time. No clock: durations are passed in. O(1). */
 #ifndef ENGINE_SCHED_PACE_H
 #define ENGINE_SCHED_PACE_H
 
@@ -11,6 +11,7 @@ struct pace {
     uint64_t target_us;  /* longest wanted step while streams run; 0 = no limit */
     double decode_us;    /* of a step's decodes alone, lately */
     double us_per_token; /* what a prompt token adds, lately; 0 = not known yet */
+    double spread_us;    /* how far steps with both were from what was expected, lately */
 };
 
 /* A step of n_decode decodes and n_prompt prompt tokens took step_us. */

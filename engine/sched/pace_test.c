@@ -2,6 +2,7 @@
  */
 #include "common/test.h"
 
+#include "common/rng.h"
 #include "engine/sched/pace.h"
 
 enum { MOST = 512, N_DECODE = 8 };
@@ -67,6 +68,29 @@ static void test_one_slow_step_costs_little(void **state)
     assert_true(pace_prompt_tokens(&p, N_DECODE, MOST) * 2 > before);
 }
 
+/* Steps that take up to a sixth longer or shorter than the mean: most stay below the target, and
+ * what is kept free for that is not more than they vary. */
+static void test_leaves_room_for_noise(void **state)
+{
+    (void)state;
+    struct pace p = {.target_us = 40000};
+    struct rng r;
+    uint32_t n, late = 0;
+    double sum = 0;
+    rng_seed(&r, 5);
+    for (int i = 0; i < 400; i++) {
+        double slow = 1 + (rng_uniform(&r) - 0.5) / 3;
+        uint64_t us = step(&p, &(struct machine){8000 * slow, 500 * slow}, &n);
+        pace_observe(&p, N_DECODE, 0, 8000);
+        if (i < 50)
+            continue;
+        late += us > 42000;
+        sum += (double)us;
+    }
+    assert_true(late < 350 / 6);
+    assert_true(sum / 350 > 34000);
+}
+
 static void test_bounds(void **state)
 {
     (void)state;
@@ -87,6 +111,7 @@ int main(void)
         cmocka_unit_test(test_finds_the_machine),
         cmocka_unit_test(test_follows_a_change),
         cmocka_unit_test(test_one_slow_step_costs_little),
+        cmocka_unit_test(test_leaves_room_for_noise),
         cmocka_unit_test(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,13 +22,26 @@ static uint64_t now_us(void)
     return clock_mono(&CLOCK_REAL).us;
 }
 
-static void note_text(struct flight *f, const json_t *text)
+static bool take_text(struct flight *f, const json_t *text)
+{
+    struct str s = {json_string_value(text), json_string_length(text)};
+
+    buf_put_str(f->answer, s);
+    return s.n > 0;
+}
+
+/* A token may have no text, or none yet: part of a character, a control token. Its event counts as
+ * one of the stream, but the first token is the first text. */
+static void note_token(struct flight *f, const json_t *delta)
 {
     struct shot *s = f->shot;
+    const json_t *text = json_object_get(delta, "content");
+    const json_t *thought = json_object_get(delta, "reasoning_content");
+    bool has_content = take_text(f, text);
+    bool has_text = take_text(f, thought) || has_content;
 
-    if (json_string_length(text) == 0)
+    if (s->first_us == 0 ? !has_text : !json_is_string(text) && !json_is_string(thought))
         return;
-    buf_put_str(f->answer, (struct str){json_string_value(text), json_string_length(text)});
     if (s->first_us == 0)
         s->first_us = f->now_us;
     else if (s->n_gap < s->max_gap)
@@ -70,9 +83,7 @@ static bool on_event(void *ctx, struct str data)
     if (json_parse(data, 0, &doc, NULL) != ERR_OK)
         return true;
     const json_t *choice = json_array_get(json_object_get(doc, "choices"), 0);
-    const json_t *delta = json_object_get(choice, "delta");
-    note_text(f, json_object_get(delta, "content"));
-    note_text(f, json_object_get(delta, "reasoning_content"));
+    note_token(f, json_object_get(choice, "delta"));
     if (json_is_object(json_object_get(doc, "usage")))
         note_usage(f->shot, json_object_get(doc, "usage"));
     note_error(f->shot, doc);

@@ -1,8 +1,8 @@
 /* controller/cli/bench/shot.h - one streamed request and its times.
  *
  * Times are microseconds of the monotonic clock. A gap is the time between two events that carry
- * text; a server may put several tokens into one event, the number of tokens is what it reports in
- * `usage`. */
+ * content, be it empty (a token without text), from the first text on; a server may put several
+ * tokens into one event, the number of tokens is what it reports in `usage`. */
 #ifndef CONTROLLER_CLI_BENCH_SHOT_H
 #define CONTROLLER_CLI_BENCH_SHOT_H
 
