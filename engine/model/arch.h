@@ -14,6 +14,7 @@ struct model {
     const struct kern_ops *ops;
     struct kern_device *device;
     struct kern_kv *kv;
+    struct group *group; /* NULL: alone */
     struct model_options options;
     struct model_info info;
     char hash[33];

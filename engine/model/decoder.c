@@ -2,7 +2,7 @@
  * traits name. */
 #include "engine/model/decoder.h"
 
-#include "engine/model/weights.h"
+#include "engine/model/group.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int load_norms(const struct weights *w, uint32_t d_model, uint32_t i, boo
     };
     int rc = ERR_OK;
     for (int k = 0; k < (has_post_norms ? 4 : 2); k++) {
-        const struct weights_want want = {.name = norms[k].name, .rows = d_model};
+        const struct weights_want want = {.name = norms[k].name, .rows = weights_all(d_model)};
         TRY(weights_vector(w, i, &want, 1, norms[k].to, e));
     }
 out:
@@ -32,7 +32,10 @@ static int load_attention(const struct weights *w, const struct model_info *info
                           const struct decoder *d, uint32_t i, struct decoder_layer *out,
                           struct err *e)
 {
-    uint32_t d_head = info->d_head, q = info->n_head * d_head, kv = info->n_head_kv * d_head;
+    uint32_t d_head = info->d_head;
+    const struct weights_span q = weights_times(d->share.head, d_head);
+    const struct weights_span kv = weights_times(d->share.head_kv, d_head);
+    const struct weights_span all = weights_all(info->d_model);
     uint32_t n_rot = d->traits.pairs_halves ? d->attention.n_rot : 0;
     const struct weights_want qkv[] = {{"blk.%u.attn_q.weight", q, d_head, n_rot},
                                        {"blk.%u.attn_k.weight", kv, d_head, n_rot},
@@ -40,11 +43,13 @@ static int load_attention(const struct weights *w, const struct model_info *info
     const struct weights_want bias[] = {{"blk.%u.attn_q.bias", q, d_head, n_rot},
                                         {"blk.%u.attn_k.bias", kv, d_head, n_rot},
                                         {"blk.%u.attn_v.bias", kv, 0, 0}};
-    const struct weights_want q_norm = {"blk.%u.attn_q_norm.weight", d_head, d_head, n_rot};
-    const struct weights_want k_norm = {"blk.%u.attn_k_norm.weight", d_head, d_head, n_rot};
-    const struct weights_want output = {.name = "blk.%u.attn_output.weight", .rows = info->d_model};
+    const struct weights_want q_norm = {"blk.%u.attn_q_norm.weight", weights_all(d_head), d_head,
+                                        n_rot};
+    const struct weights_want k_norm = {"blk.%u.attn_k_norm.weight", weights_all(d_head), d_head,
+                                        n_rot};
+    const struct weights_want output = {.name = "blk.%u.attn_output.weight", .rows = all};
     int rc;
-    TRY(weights_matrix(w, i, info->d_model, qkv, 3, &out->qkv, e));
+    TRY(weights_matrix(w, i, all, qkv, 3, &out->qkv, e));
     if (d->traits.has_qkv_bias)
         TRY(weights_vector(w, i, bias, 3, &out->attention.bias, e));
     if (d->traits.has_head_norms) {
@@ -59,33 +64,41 @@ out:
 static int load_layer(const struct weights *w, const struct model_info *info, struct decoder *d,
                       uint32_t i, struct err *e)
 {
-    const struct weights_want gate_up[] = {{.name = "blk.%u.ffn_gate.weight", .rows = info->d_ff},
-                                           {.name = "blk.%u.ffn_up.weight", .rows = info->d_ff}};
-    const struct weights_want down = {.name = "blk.%u.ffn_down.weight", .rows = info->d_model};
+    const struct weights_want gate_up[] = {{.name = "blk.%u.ffn_gate.weight", .rows = d->share.ff},
+                                           {.name = "blk.%u.ffn_up.weight", .rows = d->share.ff}};
+    const struct weights_span all = weights_all(info->d_model);
+    const struct weights_want down = {.name = "blk.%u.ffn_down.weight", .rows = all};
     struct decoder_layer *out = &d->layer[i];
     int rc;
     TRY(load_norms(w, info->d_model, i, d->traits.has_post_norms, out, e));
     TRY(load_attention(w, info, d, i, out, e));
-    TRY(weights_matrix(w, i, info->d_model, gate_up, 2, &out->gate_up, e));
-    TRY(weights_matrix(w, i, info->d_ff, &down, 1, &out->down, e));
+    TRY(weights_matrix(w, i, all, gate_up, 2, &out->gate_up, e));
+    TRY(weights_matrix(w, i, d->share.ff, &down, 1, &out->down, e));
 out:
     return rc;
 }
 
-/* The head is the embedding itself in models that tie them. */
-static int load_ends(const struct weights *w, const struct model_info *info, struct decoder *d,
+/* The head is the embedding itself in models that tie them. Of several ranks the first embeds, and
+ * each has its rows of the head. */
+static int load_ends(const struct weights *w, const struct model *m, struct decoder *d,
                      struct err *e)
 {
-    const struct weights_want embedding = {.name = "token_embd.weight", .rows = info->n_vocab};
-    const struct weights_want head = {.name = "output.weight", .rows = info->n_vocab};
-    const struct weights_want norm = {.name = "output_norm.weight", .rows = info->d_model};
-    int rc;
-    TRY(weights_matrix(w, 0, info->d_model, &embedding, 1, &d->embedding, e));
+    const struct weights_span vocab = weights_all(m->info.n_vocab),
+                              all = weights_all(m->info.d_model);
+    const struct weights_want embedding = {.name = "token_embd.weight", .rows = vocab};
+    struct weights_want head = {.name = "output.weight", .rows = d->share.vocab};
+    const struct weights_want norm = {.name = "output_norm.weight", .rows = all};
+    bool is_tied = !gguf_find_tensor(w->file, head.name);
+    int rc = ERR_OK;
+    if (group_is_first(m))
+        TRY(weights_matrix(w, 0, all, &embedding, 1, &d->embedding, e));
     d->head = d->embedding;
-    if (gguf_find_tensor(w->file, head.name))
-        TRY(weights_matrix(w, 0, info->d_model, &head, 1, &d->head, e));
+    if (is_tied)
+        head.name = embedding.name;
+    if (!is_tied || m->options.ranks)
+        TRY(weights_matrix(w, 0, all, &head, 1, &d->head, e));
     TRY(weights_vector(w, 0, &norm, 1, &d->output_norm, e));
-    d->embedding_scale = d->traits.scales_embedding ? sqrtf((float)info->d_model) : 1;
+    d->embedding_scale = d->traits.scales_embedding ? sqrtf((float)m->info.d_model) : 1;
 out:
     return rc;
 }
@@ -94,13 +107,13 @@ static int open_buffers(struct model *m, struct decoder *d, struct err *e)
 {
     const struct model_info *info = &m->info;
     const struct kern_ops *k = m->ops;
-    uint32_t q = info->n_head * info->d_head, kv = info->n_head_kv * info->d_head;
+    uint32_t q = d->share.head.n * info->d_head, kv = d->share.head_kv.n * info->d_head;
     int rc;
     TRY(k->buffer(m->device, info->d_model, &d->x, e));
     TRY(k->buffer(m->device, q + 2 * kv, &d->qkv, e));
     TRY(k->buffer(m->device, q, &d->attended, e));
-    TRY(k->buffer(m->device, info->d_ff, &d->hidden, e));
-    if (d->traits.has_post_norms)
+    TRY(k->buffer(m->device, d->share.ff.n, &d->hidden, e));
+    if (d->traits.has_post_norms || m->options.ranks)
         TRY(k->buffer(m->device, info->d_model, &d->block, e));
     TRY(k->kv(m->device, &d->attention, &m->kv, e));
 out:
@@ -118,9 +131,11 @@ int decoder_load(struct model *m, const struct gguf *g, const struct decoder_tra
     if (!d)
         return err_set(e, ERR_NOMEM, "model: %u layers", m->info.n_layer);
     d->traits = *traits;
+    TRY(decoder_read_share(m, g, d, e));
     TRY(decoder_read_attention(m, g, d, e));
+    TRY(group_open(m, d->share.vocab.n, e));
     /* The largest matrix first: while it is packed its source is resident beside it. */
-    TRY(load_ends(&w, &m->info, d, e));
+    TRY(load_ends(&w, m, d, e));
     for (uint32_t i = 0; i < m->info.n_layer; i++)
         TRY(load_layer(&w, &m->info, d, i, e));
     m->info.kv_bytes_per_block = m->ops->kv_block_bytes(&d->attention);
@@ -129,18 +144,22 @@ out:
     return rc;
 }
 
-/* x += w h, or x += norm(w h). */
+/* x += w h, or x += norm(w h), where each rank has some columns of w. Without a norm the first
+ * rank's part of the sum is x itself. */
 static void add_block(struct model *m, const struct kern_buffer *h, const struct kern_matrix *w,
                       const struct kern_vector *norm)
 {
     const struct decoder *d = m->state;
     const struct kern_norm post_norm = {norm, d->eps};
-    if (!norm) {
+    if (!norm && group_is_first(m)) {
         m->ops->project_add(m->device, h, w, d->x);
+        group_sum(m, d->x, d->x);
         return;
     }
     m->ops->project(m->device, h, NULL, w, d->block);
-    m->ops->add_norm(m->device, d->block, &post_norm, d->x);
+    group_sum(m, d->block, norm ? d->block : d->x);
+    if (norm)
+        m->ops->add_norm(m->device, d->block, &post_norm, d->x);
 }
 
 void decoder_forward(struct model *m, const struct model_batch *b, float *logits)
@@ -148,7 +167,9 @@ void decoder_forward(struct model *m, const struct model_batch *b, float *logits
     const struct decoder *d = m->state;
     const struct kern_ops *k = m->ops;
     struct kern_device *dev = m->device;
-    k->embed(dev, d->embedding, d->embedding_scale, d->x);
+    if (group_is_first(m))
+        k->embed(dev, d->embedding, d->embedding_scale, d->x);
+    group_share(m, d->x);
     for (uint32_t i = 0; i < m->info.n_layer; i++) {
         const struct decoder_layer *layer = &d->layer[i];
         const struct kern_norm attn_norm = {layer->attn_norm, d->eps};
@@ -160,5 +181,6 @@ void decoder_forward(struct model *m, const struct model_batch *b, float *logits
         add_block(m, d->hidden, layer->down, layer->ffn_post_norm);
     }
     const struct kern_norm norm = {d->output_norm, d->eps};
-    k->head(dev, d->x, b->n_row, b->row_token, &norm, d->head, logits);
+    k->head(dev, d->x, b->n_row, b->row_token, &norm, d->head, group_logits(m, logits));
+    group_gather(m, b->n_row, logits);
 }

@@ -5,6 +5,7 @@
 #define ENGINE_MODEL_DECODER_H
 
 #include "engine/model/arch.h"
+#include "engine/model/weights.h"
 
 enum { DECODER_MAX_HEAD = 1024 };
 
@@ -28,8 +29,15 @@ struct decoder_layer {
     struct kern_attn_layer attention;
 };
 
+/* What of the model this rank computes (tensor parallelism, arXiv 1909.08053): whole KV heads with
+ * their query heads, whole blocks of the feed-forward layer, rows of the vocabulary. Alone: all. */
+struct decoder_share {
+    struct weights_span head, head_kv, ff, vocab;
+};
+
 struct decoder {
     struct decoder_traits traits;
+    struct decoder_share share;
     const struct kern_matrix *embedding, *head;
     const struct kern_vector *output_norm;
     struct kern_buffer *x, *qkv, *attended, *hidden, *block;
@@ -44,9 +52,11 @@ MUST_USE int decoder_load(struct model *m, const struct gguf *g,
                           const struct decoder_traits *traits, struct err *e);
 void decoder_forward(struct model *m, const struct model_batch *b, float *logits);
 
-/* decoder_shape.c: the numbers of the metadata, to m->info; then those of attention, to a decoder
- * of that many layers. */
+/* decoder_shape.c: the numbers of the metadata, to m->info; then this rank's share of them and
+ * those of attention, to a decoder of that many layers. */
 MUST_USE int decoder_read_shape(struct model *m, const struct gguf *g, struct err *e);
+MUST_USE int decoder_read_share(struct model *m, const struct gguf *g, struct decoder *d,
+                                struct err *e);
 MUST_USE int decoder_read_attention(struct model *m, const struct gguf *g, struct decoder *d,
                                     struct err *e);
 

@@ -5,7 +5,7 @@
  * 2503.19786) have a base of their own and no scaling. */
 #include "engine/model/decoder.h"
 
-#include "engine/model/weights.h"
+#include "kernels/comm/comm.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -55,6 +55,47 @@ int decoder_read_shape(struct model *m, const struct gguf *g, struct err *e)
     info->n_vocab = (uint32_t)embedding->dim[1];
 out:
     return rc;
+}
+
+/* `unit`s as evenly as can be. */
+static struct weights_span share_of(uint32_t all, uint32_t unit, const struct comm *ranks)
+{
+    if (!ranks)
+        return weights_all(all);
+    uint32_t n = all / unit, from = n * ranks->rank / ranks->size * unit;
+    return (struct weights_span){from, n * (ranks->rank + 1) / ranks->size * unit - from, all};
+}
+
+/* Columns of ffn_down are cut between the blocks of its type. */
+static uint32_t ff_unit(const struct model *m, const struct gguf *g)
+{
+    uint32_t unit = 1, elements;
+    size_t bytes;
+    char name[64];
+    for (uint32_t i = 0; i < m->info.n_layer; i++) {
+        snprintf(name, sizeof name, "blk.%u.ffn_down.weight", i);
+        const struct gguf_tensor *t = gguf_find_tensor(g, name);
+        if (t && dtype_layout(t->type, &elements, &bytes) && elements > unit)
+            unit = elements;
+    }
+    return unit;
+}
+
+int decoder_read_share(struct model *m, const struct gguf *g, struct decoder *d, struct err *e)
+{
+    const struct model_info *info = &m->info;
+    const struct comm *ranks = m->options.ranks;
+    uint32_t unit = ranks ? ff_unit(m, g) : 1, n_ff = info->d_ff / unit;
+    if (ranks && (ranks->size > info->n_head_kv || ranks->size > n_ff || info->d_ff % unit))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "model: %u ranks: at most one per KV head (%u) and per %u of the "
+                       "feed-forward layer (%u): lower engine.tp_size",
+                       ranks->size, info->n_head_kv, unit, info->d_ff);
+    d->share.head_kv = share_of(info->n_head_kv, 1, ranks);
+    d->share.head = weights_times(d->share.head_kv, info->n_head / info->n_head_kv);
+    d->share.ff = share_of(info->d_ff, unit, ranks);
+    d->share.vocab = share_of(info->n_vocab, 1, ranks);
+    return ERR_OK;
 }
 
 static int read_rope_factors(const struct gguf *g, struct decoder *d, struct err *e)
@@ -162,8 +203,8 @@ int decoder_read_attention(struct model *m, const struct gguf *g, struct decoder
                      (struct weights_range){0, 1, true}, &eps, e));
     d->eps = (float)eps;
     a->n_layer = info->n_layer;
-    a->n_head = info->n_head;
-    a->n_head_kv = info->n_head_kv;
+    a->n_head = d->share.head.n;
+    a->n_head_kv = d->share.head_kv.n;
     a->d_head = info->d_head;
     a->scale = (float)(1 / sqrt(width));
     a->n_blocks = m->options.n_kv_blocks;

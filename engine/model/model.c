@@ -1,6 +1,6 @@
 /* Opening a model and running a batch. A batch comes from the scheduler, but a wrong index would
  * read foreign memory, so each one is checked against the model's shapes before the device runs. */
-#include "engine/model/arch.h"
+#include "engine/model/group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,10 +62,12 @@ int model_open(struct model **out, const struct gguf *file, const struct model_o
                                       options->instruction_set};
     TRY(m->ops->open(&m->device, &kern, e));
     TRY(m->arch->load(m, file, e));
+    TRY(group_ready(m, e));
     m->info.weight_bytes = m->ops->weight_bytes(m->device);
     *out = m;
     return ERR_OK;
 out:
+    group_abort(m, e);
     model_close(m);
     return rc;
 }
@@ -74,6 +76,7 @@ void model_close(struct model *m)
 {
     if (!m)
         return;
+    group_close(m);
     if (m->device)
         m->ops->close(m->device);
     free(m->state);
@@ -141,13 +144,41 @@ static void run_step(void *arg)
     s->model->arch->forward(s->model, b, s->logits);
 }
 
+static int forward(struct model *m, const struct model_batch *batch, float *logits, struct err *e)
+{
+    struct step s = {m, batch, logits};
+    int rc = m->ops->run(m->device, run_step, &s, e);
+    return rc == ERR_OK ? group_error(m, e) : rc;
+}
+
 int model_forward(struct model *m, const struct model_batch *batch, float *logits, struct err *e)
 {
     int rc = check_batch(m, batch, e);
     if (rc != ERR_OK)
         return rc;
-    struct step s = {m, batch, logits};
-    return m->ops->run(m->device, run_step, &s, e);
+    group_send(m, batch);
+    return forward(m, batch, logits, e);
+}
+
+int model_follow(struct model *m, struct err *e)
+{
+    struct model_batch batch;
+    int rc;
+    for (;;) {
+        TRY(group_receive(m, &batch, e));
+        TRY(check_batch(m, &batch, e));
+        TRY(forward(m, &batch, NULL, e));
+    }
+out:
+    if (rc == ERR_CANCELLED)
+        return ERR_OK;
+    group_abort(m, e);
+    return rc;
+}
+
+uint64_t model_comm_us(const struct model *m)
+{
+    return group_comm_us(m);
 }
 
 struct each {

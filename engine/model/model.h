@@ -19,6 +19,7 @@
 
 #define KV_BLOCK_TOKENS 16u
 
+struct comm;
 struct model;
 struct gguf;
 
@@ -42,6 +43,7 @@ struct model_options {
     uint32_t max_batch_tokens;   /* largest n_tok of a batch */
     uint32_t max_batch_rows;     /* largest number of rows with logits in a batch */
     const char *instruction_set; /* of backend cpu; NULL: the best of this machine */
+    struct comm *ranks;          /* kernels/comm: computes it together with others; NULL: alone */
 };
 
 /* One step's work. Tokens of one sequence are consecutive and in order of position. */
@@ -71,4 +73,9 @@ uint32_t model_n_threads(const struct model *m);
 /* Runs the batch; logits: [n_row, n_vocab] float32, caller's storage. ERR_DEVICE is sticky. */
 MUST_USE int model_forward(struct model *m, const struct model_batch *batch, float *logits,
                            struct err *e);
+/* On the other ranks: computes what rank 0 runs until it closes its model (ERR_OK) or the group
+ * ends (ERR_DEVICE). */
+MUST_USE int model_follow(struct model *m, struct err *e);
+/* Time spent waiting for and talking to the other ranks, since open; 0 alone. Any thread. */
+uint64_t model_comm_us(const struct model *m);
 #endif

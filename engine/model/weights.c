@@ -38,47 +38,85 @@ static int find_tensor(const struct gguf *g, const char *name, uint64_t d0, uint
     return ERR_OK;
 }
 
-/* Rows of src to dst; pairs that stand half of n_rot apart become neighbours. */
-static void copy_rows(const struct weights_want *want, size_t row_bytes, const void *src, char *dst)
+/* How rows of the file become rows of a part: which bytes of each, and from where. */
+struct cut {
+    struct weights_span rows;
+    size_t row_bytes, first_byte, bytes; /* in the file; of what is taken */
+    uint32_t d_head, n_rot;
+};
+
+/* Pairs that stand half of n_rot apart become neighbours. */
+static void copy_rows(const struct cut *c, const void *src, char *dst)
 {
-    for (uint32_t i = 0; i < want->rows; i++) {
-        uint32_t in_head = want->n_rot ? i % want->d_head : 0, from = i;
-        if (in_head < want->n_rot)
-            from = i - in_head + in_head % 2 * (want->n_rot / 2) + in_head / 2;
-        memcpy(dst + i * row_bytes, (const char *)src + from * row_bytes, row_bytes);
+    for (uint32_t i = 0; i < c->rows.n; i++) {
+        uint32_t in_head = c->n_rot ? i % c->d_head : 0, from = i;
+        if (in_head < c->n_rot)
+            from = i - in_head + in_head % 2 * (c->n_rot / 2) + in_head / 2;
+        const char *row = (const char *)src + (c->rows.from + from) * c->row_bytes;
+        memcpy(dst + i * c->bytes, row + c->first_byte, c->bytes);
     }
 }
 
-int weights_matrix(const struct weights *w, uint32_t layer, uint32_t cols,
+static int find_cut(const struct gguf_tensor *t, const char *name, const struct weights_want *want,
+                    struct weights_span cols, struct cut *out, struct err *e)
+{
+    uint32_t elements;
+    size_t block_bytes;
+    *out = (struct cut){.rows = want->rows, .d_head = want->d_head, .n_rot = want->n_rot};
+    out->row_bytes = t->bytes / want->rows.of;
+    out->bytes = out->row_bytes;
+    if (cols.n == cols.of)
+        return ERR_OK;
+    if (!dtype_layout(t->type, &elements, &block_bytes) || cols.from % elements ||
+        cols.n % elements)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "weights: tensor %s: columns %u to %u cut a block of %s (%u elements): "
+                       "choose another engine.tp_size",
+                       name, cols.from, cols.from + cols.n, dtype_name(t->type), elements);
+    out->first_byte = cols.from / elements * block_bytes;
+    out->bytes = cols.n / elements * block_bytes;
+    return ERR_OK;
+}
+
+/* The part's rows as the device wants them: where they lie in the file, or a copy. */
+static int cut_part(const struct gguf_tensor *t, const char *name, const struct cut *c,
+                    struct kern_part *part, char **copy, struct err *e)
+{
+    *part =
+        (struct kern_part){t->type, c->rows.n, (const char *)t->data + c->rows.from * c->row_bytes};
+    if (!c->n_rot && c->bytes == c->row_bytes)
+        return ERR_OK;
+    part->data = *copy = malloc(c->rows.n * c->bytes);
+    if (!*copy)
+        return err_set(e, ERR_NOMEM, "weights: tensor %s: %zu bytes", name, c->rows.n * c->bytes);
+    copy_rows(c, t->data, *copy);
+    return ERR_OK;
+}
+
+int weights_matrix(const struct weights *w, uint32_t layer, struct weights_span cols,
                    const struct weights_want *want, uint32_t n, const struct kern_matrix **out,
                    struct err *e)
 {
     struct kern_part part[KERN_MAX_PARTS] = {0};
     const struct gguf_tensor *tensor[KERN_MAX_PARTS];
-    char *turned[KERN_MAX_PARTS] = {NULL};
+    char *copy[KERN_MAX_PARTS] = {NULL};
     char name[NAME_BYTES];
+    struct cut cut;
     int rc = ERR_OK;
     for (uint32_t i = 0; i < n; i++) {
         tensor_name(name, want[i].name, layer);
-        TRY(find_tensor(w->file, name, cols, want[i].rows, &tensor[i], e));
-        part[i] = (struct kern_part){tensor[i]->type, want[i].rows, tensor[i]->data};
-        if (!want[i].n_rot)
-            continue;
-        part[i].data = turned[i] = malloc(tensor[i]->bytes);
-        if (!turned[i]) {
-            rc = err_set(e, ERR_NOMEM, "weights: tensor %s: %zu bytes", name, tensor[i]->bytes);
-            goto out;
-        }
-        copy_rows(&want[i], tensor[i]->bytes / want[i].rows, tensor[i]->data, turned[i]);
+        TRY(find_tensor(w->file, name, cols.of, want[i].rows.of, &tensor[i], e));
+        TRY(find_cut(tensor[i], name, &want[i], cols, &cut, e));
+        TRY(cut_part(tensor[i], name, &cut, &part[i], &copy[i], e));
     }
-    rc = w->ops->matrix(w->device, cols, part, n, out, e);
+    rc = w->ops->matrix(w->device, cols.n, part, n, out, e);
     if (rc != ERR_OK && e)
         rc = err_wrap(e, "weights: tensor %s", tensor_name(name, want[0].name, layer));
     for (uint32_t i = 0; i < n && rc == ERR_OK; i++)
         gguf_release(w->file, tensor[i]);
 out:
     for (uint32_t i = 0; i < KERN_MAX_PARTS; i++)
-        free(turned[i]);
+        free(copy[i]);
     return rc;
 }
 
@@ -90,19 +128,21 @@ int weights_vector(const struct weights *w, uint32_t layer, const struct weights
     uint32_t total = 0, at = 0;
     int rc;
     for (uint32_t i = 0; i < n; i++)
-        total += want[i].rows;
+        total += want[i].rows.n;
     float *values = calloc(total, sizeof *values);
     if (!values)
         return err_set(e, ERR_NOMEM, "weights: %u values", total);
-    for (uint32_t i = 0; i < n; at += want[i++].rows) {
+    for (uint32_t i = 0; i < n; at += want[i++].rows.n) {
         tensor_name(name, want[i].name, layer);
-        TRY(find_tensor(w->file, name, want[i].rows, 1, &t, e));
+        TRY(find_tensor(w->file, name, want[i].rows.of, 1, &t, e));
         if (t->type != DTYPE_F32) {
             rc = err_set(e, ERR_UNSUPPORTED, "weights: tensor %s: want F32, got %s", name,
                          dtype_name(t->type));
             goto out;
         }
-        copy_rows(&want[i], sizeof *values, t->data, (char *)(values + at));
+        const struct cut cut = {want[i].rows,   sizeof *values, 0,
+                                sizeof *values, want[i].d_head, want[i].n_rot};
+        copy_rows(&cut, t->data, (char *)(values + at));
     }
     rc = w->ops->vector(w->device, values, total, out, e);
 out:

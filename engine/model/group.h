@@ -1,0 +1,39 @@
+/* engine/model/group.h - what a model does together with its other ranks (kernels/comm).
+ *
+ * Rank 0 is driven by the engine; before each step it sends the batch, and the others compute the
+ * same step on their shares. Activations go through host memory, so any backend serves. Every
+ * function does nothing, or the plain thing, for a model that is alone. A group that ended stays
+ * so: ERR_DEVICE from group_error. */
+#ifndef ENGINE_MODEL_GROUP_H
+#define ENGINE_MODEL_GROUP_H
+
+#include "engine/model/arch.h"
+
+struct group;
+
+/* n_vocab: rows of the head on this rank. */
+MUST_USE int group_open(struct model *m, uint32_t n_vocab, struct err *e);
+/* Tells the others that there is nothing more. */
+void group_close(struct model *m);
+/* All ranks have loaded; gives the error of one that could not. */
+MUST_USE int group_ready(struct model *m, struct err *e);
+/* Why this rank cannot go on. */
+void group_abort(struct model *m, const struct err *e);
+
+bool group_is_first(const struct model *m);
+MUST_USE int group_error(const struct model *m, struct err *e);
+uint64_t group_comm_us(const struct model *m);
+
+/* Rank 0. */
+void group_send(struct model *m, const struct model_batch *b);
+/* The others: the next batch, until the next call. ERR_CANCELLED: there is nothing more. */
+MUST_USE int group_receive(struct model *m, struct model_batch *out, struct err *e);
+
+/* Inside a step, between ops. */
+void group_share(struct model *m, struct kern_buffer *x); /* rank 0's to all */
+void group_sum(struct model *m, const struct kern_buffer *from, struct kern_buffer *to);
+/* Where this rank's part of the logits goes, and then all parts to rank 0's `logits`. */
+float *group_logits(struct model *m, float *logits);
+void group_gather(struct model *m, uint32_t n_row, float *logits);
+
+#endif

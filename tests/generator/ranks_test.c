@@ -1,0 +1,282 @@
+/* One model on several processes gives the tokens of one process: each architecture, two and four
+ * ranks, mixed batches; and an end that every rank sees, whoever fails. */
+#include "common/test.h"
+
+#include "engine/model/gguf.h"
+#include "engine/model/model.h"
+#include "kernels/comm/comm.h"
+#include "tests/harness/tiny_model.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N_SEQ = 3, N_NEW = 24, N_BLOCKS = 32, MAX_TOK = 64, MAX_VOCAB = 1024 };
+
+/* Sum orders differ between one rank and several: logits agree to this, relative to their size. */
+static const float LOGIT_TOLERANCE = 2e-3f;
+
+struct run {
+    int32_t token[N_SEQ][N_NEW];
+    float logits[MAX_VOCAB]; /* of the last row */
+    uint64_t comm_us;
+};
+
+static int open_model(struct model **out, const char *path, const char *backend, struct comm *ranks,
+                      struct err *e)
+{
+    struct gguf *file;
+    const struct model_options o = {.backend = backend,
+                                    .n_threads = 1,
+                                    .n_kv_blocks = N_BLOCKS,
+                                    .max_batch_tokens = MAX_TOK,
+                                    .max_batch_rows = N_SEQ,
+                                    .ranks = ranks};
+    int rc = gguf_open(&file, path, e);
+    if (rc != ERR_OK)
+        return rc;
+    rc = model_open(out, file, &o, e);
+    gguf_close(file);
+    return rc;
+}
+
+static int32_t best(const float *logits, uint32_t n)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logits[i] > logits[at])
+            at = i;
+    return (int32_t)at;
+}
+
+/* Three prompts of 5, 18 and 31 tokens in one batch, then a token of each at a time. */
+static int generate(struct model *m, struct run *out, struct err *e)
+{
+    static const uint32_t PROMPT[N_SEQ] = {5, 18, 31};
+    uint32_t n_vocab = model_get_info(m)->n_vocab, table[N_SEQ][4], length[N_SEQ] = {0};
+    const uint32_t *tables[N_SEQ] = {table[0], table[1], table[2]};
+    float *logits = malloc(sizeof *logits * N_SEQ * n_vocab);
+    int32_t token[MAX_TOK];
+    uint32_t position[MAX_TOK], seq[MAX_TOK], row[N_SEQ];
+    int rc = ERR_OK;
+    for (uint32_t s = 0; s < N_SEQ; s++)
+        for (uint32_t b = 0; b < 4; b++)
+            table[s][b] = (s * 4 + b) * 5 % N_BLOCKS;
+    for (uint32_t step = 0; step < N_NEW && rc == ERR_OK; step++) {
+        uint32_t n = 0;
+        for (uint32_t s = 0; s < N_SEQ; s++) {
+            for (uint32_t k = step == 0 ? PROMPT[s] : 1; k > 0; k--) {
+                token[n] = step ? out->token[s][step - 1] : (int32_t)((n * 37 + s) % n_vocab);
+                position[n] = length[s]++;
+                seq[n++] = s;
+            }
+            row[s] = n - 1;
+        }
+        const struct model_batch b = {n, token, position, seq, tables, N_SEQ, row};
+        rc = model_forward(m, &b, logits, e);
+        for (uint32_t s = 0; s < N_SEQ; s++)
+            out->token[s][step] = best(logits + s * n_vocab, n_vocab);
+    }
+    memcpy(out->logits, logits + (size_t)(N_SEQ - 1) * n_vocab, n_vocab * sizeof *logits);
+    out->comm_us = model_comm_us(m);
+    free(logits);
+    return rc;
+}
+
+/* A follower's exit code is its err_code. */
+static int follow(const char *path, const char *backend, const char *id, uint32_t rank,
+                  uint32_t size)
+{
+    struct comm *c;
+    struct model *m;
+    int rc = COMM_SHM.join(&c, id, rank, size, NULL);
+    if (rc == ERR_OK)
+        rc = open_model(&m, path, backend, c, NULL);
+    if (rc == ERR_OK) {
+        rc = model_follow(m, NULL);
+        model_close(m);
+    }
+    return rc;
+}
+
+struct group {
+    uint32_t size;
+    pid_t pid[COMM_MAX_RANKS];
+    struct comm *comm;
+};
+
+/* bad_rank: opens another file, so that it fails; 0: none. */
+static void start(struct group *g, const char *path, const char *backend, uint32_t size,
+                  uint32_t bad_rank)
+{
+    char id[COMM_ID_BYTES];
+    struct err e = {0};
+    g->size = size;
+    assert_ok(COMM_SHM.make_id(size, id, &e), &e);
+    for (uint32_t r = 1; r < size; r++) {
+        g->pid[r] = fork();
+        if (g->pid[r] == 0)
+            _exit(follow(r == bad_rank ? "/dev/null" : path, backend, id, r, size));
+    }
+    assert_ok(COMM_SHM.join(&g->comm, id, 0, size, &e), &e);
+}
+
+static int end_of(pid_t pid)
+{
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static void run_alone(const char *path, const char *backend, struct run *out)
+{
+    struct err e = {0};
+    struct model *m;
+    assert_ok(open_model(&m, path, backend, NULL, &e), &e);
+    assert_ok(generate(m, out, &e), &e);
+    assert_int_equal(out->comm_us, 0);
+    model_close(m);
+}
+
+static void compare(const char *what, const struct run *one, const struct run *many)
+{
+    float size = 0, worst = 0;
+    for (uint32_t i = 0; i < MAX_VOCAB; i++) {
+        float d = fabsf(one->logits[i] - many->logits[i]);
+        size = fmaxf(size, fabsf(one->logits[i]));
+        worst = fmaxf(worst, d);
+    }
+    if (worst > LOGIT_TOLERANCE * size)
+        fail_msg("%s: logits differ by %g of %g", what, (double)worst, (double)size);
+    for (uint32_t s = 0; s < N_SEQ; s++)
+        for (uint32_t i = 0; i < N_NEW; i++)
+            if (one->token[s][i] != many->token[s][i])
+                fail_msg("%s: sequence %u differs at token %u", what, s, i);
+}
+
+static void check_ranks(const struct tiny_model *t, const char *backend, uint32_t size)
+{
+    char path[] = "/tmp/milepost-ranks-XXXXXX", what[80];
+    struct run *one = calloc(2, sizeof *one), *many = one + 1;
+    struct err e = {0};
+    struct group g = {0};
+    struct model *m;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_ok(tiny_model_write(t, path, &e), &e);
+    run_alone(path, backend, one);
+    start(&g, path, backend, size, 0);
+    assert_ok(open_model(&m, path, backend, g.comm, &e), &e);
+    assert_ok(generate(m, many, &e), &e);
+    model_close(m);
+    for (uint32_t r = 1; r < size; r++)
+        assert_int_equal(end_of(g.pid[r]), ERR_OK);
+    COMM_SHM.leave(g.comm);
+    snprintf(what, sizeof what, "%s on %s, %u ranks", t->architecture, backend, size);
+    compare(what, one, many);
+    assert_true(many->comm_us > 0);
+    free(one);
+    unlink(path);
+}
+
+static void test_several_ranks_give_the_tokens_of_one(void **state)
+{
+    static const char *const ARCHS[] = {"llama", "qwen2", "qwen3", "gemma3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof ARCHS / sizeof *ARCHS; i++) {
+        struct tiny_model t = tiny_model_of(ARCHS[i]);
+        check_ranks(&t, "cpu", t.n_head_kv < 2 ? 1 : 2);
+        check_ranks(&t, "ref", t.n_head_kv < 2 ? 1 : 2);
+    }
+}
+
+static void test_four_ranks_and_uneven_shares(void **state)
+{
+    struct tiny_model t = tiny_model_default();
+    (void)state;
+    t.n_head = 8;
+    t.d_head = 16;
+    t.n_head_kv = 4;
+    t.has_own_head = true;
+    check_ranks(&t, "cpu", 4);
+    check_ranks(&t, "cpu", 3); /* 1, 1 and 2 KV heads */
+}
+
+static void test_more_ranks_than_kv_heads_are_refused_by_all(void **state)
+{
+    struct tiny_model t = tiny_model_default();
+    char path[] = "/tmp/milepost-ranks-XXXXXX";
+    struct group g = {0};
+    struct err e = {0};
+    struct model *m;
+    (void)state;
+    close(mkstemp(path));
+    assert_ok(tiny_model_write(&t, path, &e), &e);
+    start(&g, path, "cpu", 3, 0);
+    assert_int_equal(open_model(&m, path, "cpu", g.comm, &e), ERR_UNSUPPORTED);
+    assert_non_null(strstr(e.msg, "engine.tp_size"));
+    for (uint32_t r = 1; r < 3; r++)
+        assert_int_equal(end_of(g.pid[r]), ERR_UNSUPPORTED);
+    COMM_SHM.leave(g.comm);
+    unlink(path);
+}
+
+static void test_a_rank_that_cannot_load_says_why_to_the_first(void **state)
+{
+    struct tiny_model t = tiny_model_default();
+    char path[] = "/tmp/milepost-ranks-XXXXXX";
+    struct group g = {0};
+    struct err e = {0};
+    struct model *m;
+    (void)state;
+    close(mkstemp(path));
+    assert_ok(tiny_model_write(&t, path, &e), &e);
+    start(&g, path, "cpu", 2, 1);
+    assert_int_equal(open_model(&m, path, "cpu", g.comm, &e), ERR_DEVICE);
+    assert_non_null(strstr(e.msg, "rank 1"));
+    assert_int_not_equal(end_of(g.pid[1]), ERR_OK);
+    COMM_SHM.leave(g.comm);
+    unlink(path);
+}
+
+static void test_a_rank_that_dies_ends_the_model(void **state)
+{
+    struct tiny_model t = tiny_model_default();
+    char path[] = "/tmp/milepost-ranks-XXXXXX";
+    struct run *run = calloc(1, sizeof *run);
+    struct group g = {0};
+    struct err e = {0};
+    struct model *m;
+    (void)state;
+    close(mkstemp(path));
+    assert_ok(tiny_model_write(&t, path, &e), &e);
+    start(&g, path, "cpu", 2, 0);
+    assert_ok(open_model(&m, path, "cpu", g.comm, &e), &e);
+    assert_ok(generate(m, run, &e), &e);
+    kill(g.pid[1], SIGKILL);
+    assert_int_equal(generate(m, run, &e), ERR_DEVICE);
+    assert_non_null(strstr(e.msg, "rank 1 of 2"));
+    assert_int_equal(generate(m, run, &e), ERR_DEVICE); /* and again */
+    model_close(m);
+    assert_int_equal(end_of(g.pid[1]), 1000 + SIGKILL);
+    COMM_SHM.leave(g.comm);
+    free(run);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_several_ranks_give_the_tokens_of_one),
+        cmocka_unit_test(test_four_ranks_and_uneven_shares),
+        cmocka_unit_test(test_more_ranks_than_kv_heads_are_refused_by_all),
+        cmocka_unit_test(test_a_rank_that_cannot_load_says_why_to_the_first),
+        cmocka_unit_test(test_a_rank_that_dies_ends_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
