@@ -26,6 +26,7 @@ enum {
 struct engine {
     const struct milepost_config *config;
     const char *version;
+    struct comm *ranks;
     struct arena arena; /* process */
     struct metrics *metrics;
     struct load load;
@@ -273,7 +274,7 @@ static int open_parts(struct engine *g, struct err *e)
     TRY(name_engine(g, e));
     if (is_looped)
         TRY(open_outbox(g, e));
-    TRY(load_open(&g->load, c, &g->arena, e));
+    TRY(load_open(&g->load, c, g->ranks, &g->arena, e));
     TRY(name_weights(g, e));
     TRY(open_generator(g, e));
     TRY(open_api(g, e));
@@ -286,14 +287,15 @@ out:
     return rc;
 }
 
-int engine_open(struct engine **out, const struct milepost_config *c, const char *version,
-                struct err *e)
+int engine_open(struct engine **out, const struct milepost_config *c, struct comm *ranks,
+                const char *version, struct err *e)
 {
     struct engine *g = calloc(1, sizeof *g);
     *out = NULL;
     if (!g)
         return no_memory(e);
     g->config = c;
+    g->ranks = ranks;
     g->version = version;
     arena_init(&g->arena, 4 * MiB);
     desired_init(&g->inbox);

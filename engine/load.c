@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "engine/memory.h"
 #include "engine/model/gguf.h"
+#include "engine/ranks.h"
 #include "kernels/ops.h"
 
 #include <stdio.h>
@@ -106,19 +107,37 @@ static int settle_kv_blocks(const struct engine_config *c, const struct gguf *g,
     return ERR_OK;
 }
 
-static int open_model(struct model **out, const struct engine_config *c, const struct gguf *file,
-                      uint32_t n_kv_blocks, struct err *e)
+/* Free memory is not the same to every rank: the first one's pool is everybody's. */
+static int agree_on_blocks(struct comm *ranks, uint32_t *n_kv_blocks, struct err *e)
 {
+    return ranks ? ranks->ops->broadcast(ranks, n_kv_blocks, sizeof *n_kv_blocks, COMM_BYTE, 0, e)
+                 : ERR_OK;
+}
+
+static uint32_t threads_of(const struct engine_config *c, const struct comm *ranks)
+{
+    int64_t n = ranks ? c->threads / ranks->size : c->threads;
+    return (uint32_t)(c->threads && n == 0 ? 1 : n);
+}
+
+static int open_model(struct model **out, const struct engine_config *c, const struct gguf *file,
+                      uint32_t n_kv_blocks, struct comm *ranks, struct err *e)
+{
+    cpu_set_t cores;
     uint32_t max_batch = (uint32_t)c->max_batch_tokens, rows = (uint32_t)c->max_running;
     const struct model_options options = {
         .backend = BACKENDS[c->backend],
-        .n_threads = (uint32_t)c->threads,
+        .n_threads = threads_of(c, ranks),
         .n_kv_blocks = n_kv_blocks,
         .kv_type = (enum model_kv_type)c->kv_dtype,
         .max_batch_tokens = max_batch,
         .max_batch_rows = rows < max_batch ? rows : max_batch,
+        .ranks = ranks,
     };
-    return model_open(out, file, &options, e);
+    ranks_take_cores(ranks, &cores);
+    int rc = model_open(out, file, &options, e);
+    ranks_restore_cores(ranks, &cores);
+    return rc;
 }
 
 static void settle_context(struct load *l, const struct engine_config *c)
@@ -149,10 +168,11 @@ static void name_path(struct err *e, const char *path)
         err_wrap(e, "%s", path);
 }
 
-int load_open(struct load *l, const struct engine_config *c, struct arena *a, struct err *e)
+int load_open(struct load *l, const struct engine_config *c, struct comm *ranks, struct arena *a,
+              struct err *e)
 {
     int rc;
-    *l = (struct load){0};
+    *l = (struct load){.ranks = ranks};
     const char *path = arena_str(a, c->model).p;
     const char *template = c->chat_template.n ? arena_str(a, c->chat_template).p : NULL;
     if (!path || (c->chat_template.n && !template))
@@ -161,7 +181,8 @@ int load_open(struct load *l, const struct engine_config *c, struct arena *a, st
     TRY(tokenizer_open(&l->tokenizer, l->file, e));
     TRY(chat_template_find(&l->chat_template, l->file, template, e));
     TRY(settle_kv_blocks(c, l->file, &l->n_kv_blocks, e));
-    TRY(open_model(&l->model, c, l->file, l->n_kv_blocks, e));
+    TRY(agree_on_blocks(ranks, &l->n_kv_blocks, e));
+    TRY(open_model(&l->model, c, l->file, l->n_kv_blocks, ranks, e));
     settle_context(l, c);
     find_ends(l);
     l->name = model_name(c, a);
@@ -170,6 +191,25 @@ int load_open(struct load *l, const struct engine_config *c, struct arena *a, st
 out:
     if (rc != ERR_OK)
         name_path(e, path);
+    return rc;
+}
+
+int load_rank(struct model **out, const struct engine_config *c, struct comm *ranks,
+              struct arena *a, struct err *e)
+{
+    struct gguf *file;
+    uint32_t n_kv_blocks = 0;
+    const char *path = arena_str(a, c->model).p;
+    *out = NULL;
+    if (!path)
+        return err_set(e, ERR_NOMEM, "out of memory for the model's path");
+    int rc = gguf_open(&file, path, e);
+    if (rc != ERR_OK)
+        return rc;
+    TRY(agree_on_blocks(ranks, &n_kv_blocks, e));
+    rc = open_model(out, c, file, n_kv_blocks, ranks, e);
+out:
+    gguf_close(file);
     return rc;
 }
 
@@ -204,6 +244,10 @@ int load_other_weights(struct model **out, const struct load *l, const struct en
 {
     struct gguf *file;
     *out = NULL;
+    if (l->ranks)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "weights are loaded at start with engine.tp_size above 1: name the file in "
+                       "engine.model and start again");
     int rc = gguf_open(&file, path, e);
     if (rc != ERR_OK) {
         name_path(e, path);
@@ -211,7 +255,7 @@ int load_other_weights(struct model **out, const struct load *l, const struct en
     }
     TRY(check_same_strings(l->file, file, "tokenizer.ggml.tokens", e));
     TRY(check_same_strings(l->file, file, "tokenizer.ggml.merges", e));
-    rc = open_model(out, c, file, l->n_kv_blocks, e);
+    rc = open_model(out, c, file, l->n_kv_blocks, NULL, e);
 out:
     if (rc != ERR_OK)
         name_path(e, path);

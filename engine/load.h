@@ -8,8 +8,11 @@
 
 enum { LOAD_MAX_END_IDS = 64 };
 
+struct comm;
+
 struct load {
     struct gguf *file;
+    struct comm *ranks; /* NULL: one process */
     struct tokenizer *tokenizer;
     const struct chat_template *chat_template;
     struct model *model;
@@ -19,12 +22,17 @@ struct load {
     uint32_t n_end;
 };
 
-/* Messages begin with the file's path. Close it also after a failure. */
-MUST_USE int load_open(struct load *l, const struct engine_config *c, struct arena *a,
-                       struct err *e);
+/* Messages begin with the file's path. Close it also after a failure. ranks: that compute it
+ * together with this process; NULL: none. */
+MUST_USE int load_open(struct load *l, const struct engine_config *c, struct comm *ranks,
+                       struct arena *a, struct err *e);
+/* The model of another rank than the first, of the same configuration. */
+MUST_USE int load_rank(struct model **out, const struct engine_config *c, struct comm *ranks,
+                       struct arena *a, struct err *e);
 void load_close(struct load *l);
 /* Another file's weights for what l serves: the vocabulary must be the same, token by token, and
- * the KV pool gets the same size. Blocks for the load; any thread, while l stays open. */
+ * the KV pool gets the same size. Blocks for the load; any thread, while l stays open.
+ * ERR_UNSUPPORTED with several ranks. */
 MUST_USE int load_other_weights(struct model **out, const struct load *l,
                                 const struct engine_config *c, const char *path, struct err *e);
 

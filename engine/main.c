@@ -4,22 +4,28 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "engine/engine.h"
+#include "engine/load.h"
+#include "engine/ranks.h"
 #include "engine/route/route.h"
 
 #include <argp.h>
+#include <stdlib.h>
 
 #ifndef MILEPOST_VERSION
 #define MILEPOST_VERSION "0.1.0"
 #endif
 
 enum { EXIT_FAILED = 1, EXIT_CONFIG = 2, EXIT_DEVICE = 3, MAX_SET = 128 };
-enum { KEY_SET = 256, KEY_CHECK, KEY_PRINT, KEY_NO_LOOP };
+enum { KEY_SET = 256, KEY_CHECK, KEY_PRINT, KEY_NO_LOOP, KEY_RANK, KEY_GROUP };
 
 struct arguments {
     const char *config;
     const char *set[MAX_SET];
     size_t n_set;
     bool is_check, is_print;
+    char **argv;
+    uint32_t rank; /* 0: serves; others only compute */
+    const char *group;
 };
 
 static const struct argp_option OPTIONS[] = {
@@ -28,6 +34,8 @@ static const struct argp_option OPTIONS[] = {
     {"no-loop", KEY_NO_LOOP, NULL, 0, "serve alone and record nothing (loop.enabled=false)", 0},
     {"check-config", KEY_CHECK, NULL, 0, "say what is wrong with the configuration, exit", 0},
     {"print-config", KEY_PRINT, NULL, 0, "print the effective configuration, exit", 0},
+    {"rank", KEY_RANK, "N", OPTION_HIDDEN, "compute as rank N of --group; rank 0 starts it", 0},
+    {"group", KEY_GROUP, "ID", OPTION_HIDDEN, "what rank 0 made for its ranks", 0},
     {0},
 };
 
@@ -46,6 +54,10 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         a->is_check = true;
     else if (key == KEY_PRINT)
         a->is_print = true;
+    else if (key == KEY_RANK)
+        a->rank = (uint32_t)strtoul(value, NULL, 10);
+    else if (key == KEY_GROUP)
+        a->group = value;
     else if (key == ARGP_KEY_ARG)
         argp_error(state, "unknown argument '%s'", value);
     else
@@ -84,17 +96,37 @@ static int check_config(const struct milepost_config *c, struct err *e)
     return ERR_OK;
 }
 
-static int serve(const struct milepost_config *c)
+/* Another rank than the first: no server, no records, only arithmetic. */
+static int compute(const struct milepost_config *c, const struct arguments *args, struct arena *a)
+{
+    struct comm *ranks = NULL;
+    struct model *m = NULL;
+    struct err e = {0};
+    int rc = COMM_SHM.join(&ranks, args->group, args->rank, (uint32_t)c->engine.tp_size, &e);
+    if (rc == ERR_OK)
+        rc = load_rank(&m, &c->engine, ranks, a, &e);
+    if (rc == ERR_OK)
+        rc = model_follow(m, &e);
+    model_close(m);
+    COMM_SHM.leave(ranks);
+    return rc == ERR_OK ? 0 : fail(&e, EXIT_FAILED);
+}
+
+static int serve(const struct milepost_config *c, const struct arguments *args)
 {
     struct engine *g = NULL;
+    struct ranks *ranks = NULL;
     struct err e = {0};
     int stop_fd = -1;
     int rc = stop_setup(&stop_fd, &e);
+    if (rc == ERR_OK && c->engine.tp_size > 1)
+        rc = ranks_start(&ranks, (uint32_t)c->engine.tp_size, args->argv, &e);
     if (rc == ERR_OK)
-        rc = engine_open(&g, c, MILEPOST_VERSION, &e);
+        rc = engine_open(&g, c, ranks_comm(ranks), MILEPOST_VERSION, &e);
     if (rc == ERR_OK)
         rc = engine_run(g, stop_fd, &e);
     engine_close(g);
+    ranks_close(ranks);
     return rc == ERR_OK ? 0 : fail(&e, EXIT_FAILED);
 }
 
@@ -112,7 +144,9 @@ static int run(const struct arguments *args, struct arena *a)
         return fail(&e, EXIT_CONFIG);
     log_level_parse(c.log_level, &level);
     log_setup("engine", level);
-    return args->is_check ? 0 : serve(&c);
+    if (args->is_check)
+        return 0;
+    return args->rank ? compute(&c, args, a) : serve(&c, args);
 }
 
 const char *argp_program_version = "milepost-engine " MILEPOST_VERSION;
@@ -128,7 +162,7 @@ int main(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    struct arguments args = {0};
+    struct arguments args = {.argv = argv};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&ARGP, argc, argv, 0, NULL, &args);
     struct arena a;

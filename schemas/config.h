@@ -16,6 +16,7 @@ struct engine_config {
     int64_t port;
     int backend; /* 0 auto, 1 cpu, 2 ref */
     int64_t threads;
+    int64_t tp_size;          /* processes that compute the model together */
     struct str chat_template; /* "" = recognised from the file */
     int64_t max_context, max_running, max_queue, max_batch_tokens, prefill_chunk;
     int64_t max_gap_ms;  /* longest step wanted while streams run; 0 = no limit */

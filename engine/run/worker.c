@@ -199,6 +199,7 @@ static void run_step(struct worker *w)
     struct sched_plan plan;
     struct err e;
     struct mono start = clock_mono(w->config.clock);
+    uint64_t comm_us = model_comm_us(w->config.model);
     sched_plan(w->sched, start, &plan);
     if (plan.batch.n_tok == 0)
         return;
@@ -215,7 +216,8 @@ static void run_step(struct worker *w)
     end_static_batch(w);
     uint64_t step_us = mono_since_us(start, clock_mono(w->config.clock));
     sched_took(w->sched, step_us);
-    worker_metrics_step(&w->metrics, step_us, plan.batch.n_tok);
+    comm_us = model_comm_us(w->config.model) - comm_us;
+    worker_metrics_step(&w->metrics, step_us, comm_us, plan.batch.n_tok);
 }
 
 static void *worker_main(void *arg)

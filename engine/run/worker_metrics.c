@@ -43,6 +43,12 @@ static const struct metric_desc STEP_TOKENS = {.name = "milepost_step_tokens",
                                                .buckets = METRIC_TOKENS,
                                                .n_buckets = METRIC_TOKENS_N};
 
+static const struct metric_desc COMM_SECONDS =
+    DESC(METRIC_COUNTER, "milepost_comm_seconds_total",
+         "Time of engine steps that went to the other ranks (engine.tp_size).");
+static const struct metric_desc COMM_RATIO =
+    DESC(METRIC_GAUGE, "milepost_comm_ratio", "Share of the time of all engine steps of that.");
+
 void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
 {
     *m = (struct worker_metrics){
@@ -59,6 +65,8 @@ void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
         .kv_cached = metrics_add_one(registry, &KV_CACHED),
         .step_seconds = metrics_add_one(registry, &STEP_SECONDS),
         .step_tokens = metrics_add_one(registry, &STEP_TOKENS),
+        .comm_seconds = metrics_add_one(registry, &COMM_SECONDS),
+        .comm_ratio = metrics_add_one(registry, &COMM_RATIO),
     };
 }
 
@@ -86,10 +94,15 @@ void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats 
     metric_set(m->kv_cached, (double)s->kv_blocks_cached);
 }
 
-void worker_metrics_step(struct worker_metrics *m, uint64_t duration_us, uint32_t n_tokens)
+void worker_metrics_step(struct worker_metrics *m, uint64_t duration_us, uint64_t comm_us,
+                         uint32_t n_tokens)
 {
     if (!m->running)
         return;
     metric_observe(m->step_seconds, (double)duration_us * 1e-6);
     metric_observe(m->step_tokens, n_tokens);
+    metric_add(m->comm_seconds, (double)comm_us * 1e-6);
+    m->comm_s += (double)comm_us * 1e-6;
+    m->step_s += (double)duration_us * 1e-6;
+    metric_set(m->comm_ratio, m->step_s > 0 ? m->comm_s / m->step_s : 0);
 }

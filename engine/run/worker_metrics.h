@@ -12,14 +12,17 @@ struct worker_metrics {
     struct metric *running, *waiting, *kv_usage; /* NULL when there is no registry */
     struct metric *query_tokens, *hit_tokens, *prompt_tokens, *generation_tokens, *preemptions;
     struct metric *evictions, *prefix_waits, *kv_cached;
-    struct metric *step_seconds, *step_tokens;
+    struct metric *step_seconds, *step_tokens, *comm_seconds, *comm_ratio;
     /* what the counters stand at */
     uint64_t query, hit, prompt, generation, preempted, evicted, waited;
+    double comm_s, step_s; /* since start */
 };
 
 void worker_metrics_init(struct worker_metrics *m, struct metrics *registry);
 void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats *s,
                             uint32_t n_kv_blocks);
-void worker_metrics_step(struct worker_metrics *m, uint64_t duration_us, uint32_t n_tokens);
+/* comm_us: of duration_us, for the other ranks. */
+void worker_metrics_step(struct worker_metrics *m, uint64_t duration_us, uint64_t comm_us,
+                         uint32_t n_tokens);
 
 #endif
