@@ -180,7 +180,7 @@ static json_t *route_json(const struct board_facts *f, const struct ledger_route
     put_text(o, "policy", policy_law_name(policy_settings_of(r->course.policy)->kind));
     put_text(o, "state", v.phase);
     put(o, "is_paused", json_boolean(strcmp(v.phase, "safe") == 0));
-    put_text(o, "experiment", v.challenger ? v.experiment : "");
+    put_text(o, "experiment", v.challenger || v.n_arm ? v.experiment : "");
     put(o, "champion", arm_json(f, &r->arm[0], v.challenger ? 1.0 - v.share : 1.0));
     put(o, "challenger", arm_json(f, &r->arm[1], v.share));
     put(o, "ramp", ramp_json(policy_settings_of(r->course.policy)));

@@ -6,6 +6,7 @@
 
 #include "common/hash.h"
 #include "controller/decisions.h"
+#include "controller/experiments/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +15,17 @@ static const struct {
     const char *name;
     enum policy_event_kind kind;
 } KINDS[] = {
-    {"tick", EVENT_TICK}, {"champion", EVENT_CHAMPION}, {"start", EVENT_START},
-    {"stop", EVENT_STOP}, {"promote", EVENT_PROMOTE},   {"rollback", EVENT_ROLLBACK},
-    {"hold", EVENT_HOLD}, {"resume", EVENT_RESUME},     {"crash", EVENT_CRASH},
+    {"tick", EVENT_TICK},
+    {"champion", EVENT_CHAMPION},
+    {"start", EVENT_START},
+    {"stop", EVENT_STOP},
+    {"promote", EVENT_PROMOTE},
+    {"rollback", EVENT_ROLLBACK},
+    {"hold", EVENT_HOLD},
+    {"resume", EVENT_RESUME},
+    {"crash", EVENT_CRASH},
+    {"experiment", EVENT_EXPERIMENT},
+    {"experiment_stop", EVENT_EXPERIMENT_STOP},
 };
 
 void course_init(struct course *c, struct str route, course_revision_fn *fn, void *ctx)
@@ -157,11 +166,40 @@ static int read_revision(struct course *c, const struct json_at *payload,
     return rc == ERR_OK ? c->revision_of(c->revision_ctx, (uint64_t)number, out, e) : rc;
 }
 
-static int fill_event(struct course *c, const struct json_at *payload, struct policy_event *ev,
-                      struct err *e)
+/* {"id", the plan's keys, "revisions":[champion, ...]} */
+static int read_experiment(struct course *c, const struct json_at *payload, struct arena *a,
+                           struct policy_event *ev, struct err *e)
+{
+    struct experiment_start *st = arena_alloc(a, sizeof *st);
+    struct json_at list = json_field(payload, "revisions");
+    size_t n = 0;
+    int64_t number;
+    if (!st)
+        return err_set(e, ERR_NOMEM, "no memory for an experiment");
+    *st = (struct experiment_start){0};
+    ev->experiment = st;
+    int rc = json_opt_str(payload, "id", &st->id, e);
+    if (rc == ERR_OK)
+        rc = experiment_plan_decode(payload, &st->plan, e);
+    if (rc == ERR_OK)
+        rc = json_get_array(&list, EXPERIMENT_ARMS, &n, e);
+    for (size_t i = 0; rc == ERR_OK && i < n; i++) {
+        struct json_at item = json_item(&list, i);
+        rc = json_get_i64(&item, 1, INT64_MAX, &number, e);
+        if (rc == ERR_OK)
+            rc = c->revision_of(c->revision_ctx, (uint64_t)number, &st->arm[i], e);
+    }
+    st->n_arm = (uint32_t)n;
+    return rc;
+}
+
+static int fill_event(struct course *c, const struct json_at *payload, struct arena *a,
+                      struct policy_event *ev, struct err *e)
 {
     if (ev->kind == EVENT_CHAMPION)
         return read_revision(c, payload, &ev->champion, e);
+    if (ev->kind == EVENT_EXPERIMENT)
+        return read_experiment(c, payload, a, ev, e);
     if (ev->kind != EVENT_START)
         return ERR_OK;
     int rc = read_revision(c, payload, &ev->start.challenger, e);
@@ -201,7 +239,7 @@ static int feed(struct course *c, const struct stored_event *ev, const json_t *p
         return err_set(e, ERR_CORRUPT, "route %s: an event before its settings", c->route);
     int rc = find_kind(ev->kind, &pe.kind, e);
     if (rc == ERR_OK)
-        rc = fill_event(c, &root, &pe, e);
+        rc = fill_event(c, &root, a, &pe, e);
     if (rc != ERR_OK)
         return rc;
     policy_view(c->policy, &before);

@@ -6,7 +6,8 @@
  *
  * Kinds of events: settings (payload: policy settings), champion {"revision","why"}, start
  * {"revision","experiment","is_now","takes_non_inferior","is_own"}, stop, promote, rollback, hold,
- * resume, crash, tick. One thread. */
+ * resume, crash, tick, experiment {"id","revisions":[champion,...], a plan's keys},
+ * experiment_stop. One thread. */
 #ifndef CONTROLLER_COURSE_H
 #define CONTROLLER_COURSE_H
 

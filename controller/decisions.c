@@ -20,6 +20,19 @@ static void put_count(json_t *o, const char *key, uint64_t v)
         json_object_set_new(o, key, json_integer((json_int_t)v));
 }
 
+/* [[revision, share], ...] as the document will say it. */
+static void put_shares(const struct course *c, const struct policy_action *act, json_t *o)
+{
+    struct policy_view v;
+    json_t *list = json_array();
+    policy_view(c->policy, &v);
+    for (uint32_t k = 0; k < v.n_arm; k++)
+        json_array_append_new(list,
+                              json_pack("[I, f]", (json_int_t)v.arm_revision[k], v.arm_share[k]));
+    json_object_set_new(o, "shares", list);
+    put_real(o, "allocation", act->value);
+}
+
 /* Numbers that have no field of their own. */
 static json_t *detail_of(const struct course *c, const struct decision_cause *cause,
                          const struct policy_action *act)
@@ -40,7 +53,11 @@ static json_t *detail_of(const struct course *c, const struct decision_cause *ca
     put_count(o, "last_admission", act->last_admission);
     if (act->hash[0])
         json_object_set_new(o, "revision_hash", json_string(act->hash));
-    if (act->kind == ACTION_START_CANARY) {
+    if (act->kind == ACTION_ALLOCATE)
+        put_shares(c, act, o);
+    if (act->kind == ACTION_CONCLUDE)
+        json_object_set_new(o, "report", policy_experiment(c->policy));
+    if (act->kind == ACTION_START_CANARY && !act->is_experiment) {
         json_object_set_new(o, "knob", json_string(param_info(act->knob)->name));
         put_real(o, "value", act->value);
     }
@@ -52,7 +69,7 @@ static int put_detail(const struct course *c, const struct decision_cause *cause
                       struct err *e)
 {
     struct buf b;
-    buf_init(&b, 64 * KiB);
+    buf_init(&b, 256 * KiB); /* an experiment's report has a line per pair */
     json_t *v = detail_of(c, cause, act);
     int rc = v ? json_write_canonical(v, &b, e) : err_set(e, ERR_NOMEM, "no memory for a decision");
     if (rc == ERR_OK) {
@@ -100,6 +117,8 @@ static int add_action(const struct course *c, const struct decision_cause *cause
 {
     struct decision d = blank(c, cause, a);
     d.action = str_from(policy_action_name(act->kind));
+    if (cause->actor.n == 0 && act->is_experiment)
+        d.actor = STR("policy:experiment");
     d.reason = str_from(act->reason);
     d.experiment = str_from(act->experiment);
     d.from_revision = act->from_revision;

@@ -5,6 +5,26 @@
 
 #include <string.h>
 
+/* An arm without a share is left out, but for the champion: it serves while the route is paused.
+ * The name says which shares were in force, so that the law knows every arm's at an admission. */
+static int fill_arms(const struct desired_source *s, struct arena *a, struct desired_route *out,
+                     struct err *e)
+{
+    out->experiment =
+        arena_printf(a, "%s.%llu", s->view->experiment, (unsigned long long)s->view->allocation);
+    out->n_arm = 0;
+    for (uint32_t k = 0; k < s->view->n_arm && out->n_arm < CONTROL_MAX_ARMS; k++) {
+        double share = s->view->arm_share[k];
+        if (k > 0 && share <= 0.0)
+            continue;
+        struct str name = k ? arena_printf(a, "arm-%u", k) : STR("champion");
+        out->arm[out->n_arm++] = (struct desired_arm){name, share, s->arm[k]};
+        if (!name.p)
+            return err_set(e, ERR_NOMEM, "no memory for the desired state");
+    }
+    return out->experiment.p ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for the desired state");
+}
+
 static void fill_route(const struct desired_source *s, struct desired_route *out)
 {
     bool has_challenger = s->challenger != NULL && s->view->share > 0.0;
@@ -31,9 +51,13 @@ int desired_build(const struct desired_source *source, uint32_t n, uint64_t vers
     if (!out->route)
         return err_set(e, ERR_NOMEM, "no memory for the desired state");
     out->n_route = n;
-    for (uint32_t i = 0; i < n; i++)
+    int rc = ERR_OK;
+    for (uint32_t i = 0; rc == ERR_OK && i < n; i++) {
         fill_route(&source[i], &out->route[i]);
-    return ERR_OK;
+        if (source[i].arm)
+            rc = fill_arms(&source[i], a, &out->route[i], e);
+    }
+    return rc;
 }
 
 int desired_hash(const struct desired *d, char out[65], struct err *e)

@@ -13,6 +13,7 @@ struct desired_source { /* one route; texts and revisions are borrowed */
     const struct policy_view *view;
     const struct revision *champion;
     const struct revision *challenger; /* NULL = none */
+    const struct revision *arm;        /* [view->n_arm] of a running experiment, else NULL */
 };
 
 /* ERR_INVALID: more routes than a document may hold. Routes in the arena. */

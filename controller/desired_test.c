@@ -47,7 +47,7 @@ static void test_arms_and_shares(void **state)
     struct revision champion = revision(1, 0.7), challenger = revision(2, 1.8);
     struct policy_view v = {
         .phase = "canary", .experiment = "e2", .champion = 1, .challenger = 2, .share = 0.95};
-    struct desired_source s = {STR("default"), STR("salt"), &v, &champion, &challenger};
+    struct desired_source s = {STR("default"), STR("salt"), &v, &champion, &challenger, NULL};
     struct desired d;
     assert_ok(desired_build(&s, 1, 7, a, &d, &e), &e);
     struct control c = through_the_wire(a, &d);
@@ -67,7 +67,7 @@ static void test_held_and_plain_routes_have_one_arm(void **state)
     struct arena *a = *state;
     struct revision champion = revision(1, 0.7);
     struct policy_view v = {.phase = "safe", .experiment = "e2", .champion = 1};
-    struct desired_source s = {STR("default"), STR("salt"), &v, &champion, NULL};
+    struct desired_source s = {STR("default"), STR("salt"), &v, &champion, NULL, NULL};
     struct desired d;
     assert_ok(desired_build(&s, 1, 8, a, &d, &e), &e);
     struct control c = through_the_wire(a, &d);
@@ -82,7 +82,7 @@ static void test_only_content_changes_the_hash(void **state)
     struct arena *a = *state;
     struct revision one = revision(1, 0.7), two = revision(2, 0.8);
     struct policy_view v = {.phase = "stable", .champion = 1};
-    struct desired_source s = {STR("default"), STR("salt"), &v, &one, NULL};
+    struct desired_source s = {STR("default"), STR("salt"), &v, &one, NULL, NULL};
     struct desired d;
     char first[65], same[65], other[65];
     assert_ok(desired_build(&s, 1, 1, a, &d, &e), &e);

@@ -69,13 +69,17 @@ static int follow_action(struct ledger *l, struct ledger_route *r, const struct 
         return store_quarantine(l->store, route, str_from(act->hash), act->from_revision, d->number,
                                 d->at.us, e);
     case ACTION_SET_SPLIT:
+    case ACTION_ALLOCATE:
         return store_start_experiment(l->store, &x, e);
+    case ACTION_CONCLUDE:
+        return store_end_experiment(l->store, d->experiment, d->test, d->number, d->at.us, e);
     case ACTION_PROMOTE:
     case ACTION_ROLLBACK:
     case ACTION_EXPIRE:
-        return d->experiment.n ? store_end_experiment(l->store, d->experiment, d->action, d->number,
-                                                      d->at.us, e)
-                               : ERR_OK;
+        return d->experiment.n && !act->is_experiment
+                   ? store_end_experiment(l->store, d->experiment, d->action, d->number, d->at.us,
+                                          e)
+                   : ERR_OK;
     default:
         return ERR_OK;
     }
@@ -101,6 +105,7 @@ static void keep_proposal(struct ledger *l, struct ledger_route *r, const struct
     struct pending_proposal *p = &l->pending[l->n_pending++];
     *p = (struct pending_proposal){.route = (uint32_t)(r - l->route),
                                    .from_revision = act->from_revision,
+                                   .winner = act->is_experiment ? act->to_revision : 0,
                                    .knob = act->knob,
                                    .value = act->value};
     memcpy(p->reason, act->reason, sizeof p->reason);
@@ -160,6 +165,8 @@ static int proposed_revision(struct ledger *l, const struct pending_proposal *p,
     struct ledger_route *r = &l->route[p->route];
     struct revision from;
     bool is_quarantined = false;
+    if (p->winner)
+        return store_get_revision(l->store, p->winner, &l->arena, out, e);
     int rc = store_get_revision(l->store, p->from_revision, &l->arena, &from, e);
     if (rc != ERR_OK)
         return rc;
@@ -207,14 +214,15 @@ static int open_proposal(struct ledger *l, const struct pending_proposal *p, str
             *e = why;
         return rc;
     }
-    rc = store_add_revision(l->store, &rev, e);
+    if (!p->winner)
+        rc = store_add_revision(l->store, &rev, e);
     if (rc != ERR_OK)
         return rc;
     struct ledger_event start = {
         .route = r,
         .kind = "start",
-        .actor = rev.author,
-        .reason = rev.reason,
+        .actor = p->winner ? STR("policy:experiment") : rev.author,
+        .reason = str_from(p->reason),
         .payload =
             arena_printf(&l->arena, "{\"revision\":%llu,\"experiment\":\"e%llu\",\"is_own\":true}",
                          (unsigned long long)rev.number, (unsigned long long)rev.number)};
@@ -344,7 +352,7 @@ static int fill_source(struct ledger *l, struct ledger_route *r, struct arena *a
                        struct desired_source *out, struct err *e)
 {
     struct policy_view *v = arena_alloc(a, sizeof *v);
-    struct revision *rev = arena_array(a, 2, sizeof *rev);
+    struct revision *rev = arena_array(a, 2 + POLICY_ARMS_MAX, sizeof *rev);
     if (!v || !rev)
         return err_set(e, ERR_NOMEM, "no memory for the desired state");
     policy_view(r->course.policy, v);
@@ -356,6 +364,10 @@ static int fill_source(struct ledger *l, struct ledger_route *r, struct arena *a
     if (rc == ERR_OK && v->challenger) {
         out->challenger = &rev[1];
         rc = store_get_revision(l->store, v->challenger, a, &rev[1], e);
+    }
+    for (uint32_t k = 0; rc == ERR_OK && k < v->n_arm; k++) {
+        out->arm = &rev[2];
+        rc = store_get_revision(l->store, v->arm_revision[k], a, &rev[2 + k], e);
     }
     return rc;
 }

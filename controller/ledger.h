@@ -65,6 +65,7 @@ struct ledger {
     struct pending_proposal {
         uint32_t route;
         uint64_t from_revision;
+        uint64_t winner; /* of an experiment: this revision, not a new one; 0 = none */
         enum param_id knob;
         double value;
         char reason[POLICY_REASON_BYTES];

@@ -349,6 +349,9 @@ static int change_law(struct ledger *l, struct ledger_route *r, struct str setti
                               .actor = STR("config"),
                               .reason = STR("the route's policy was changed")};
     int rc = v.challenger ? ledger_event(l, &ev, NULL, e) : ERR_OK;
+    ev.kind = "experiment_stop";
+    if (rc == ERR_OK && v.n_arm)
+        rc = ledger_event(l, &ev, NULL, e);
     ev.kind = "settings";
     ev.payload = settings;
     if (rc == ERR_OK)

@@ -13,14 +13,15 @@
 #ifndef CONTROLLER_POLICY_H
 #define CONTROLLER_POLICY_H
 
+#include "controller/policy_action.h"
 #include "controller/policy_settings.h"
-#include "schemas/params.h"
 
 #include <jansson.h>
 
-enum { POLICY_ID_BYTES = 64, POLICY_HASH_BYTES = 65, POLICY_REASON_BYTES = 320 };
 enum { POLICY_STRATA_MAX = 8, POLICY_STRATUM_BYTES = 32 };
-enum { POLICY_ACTIONS_MAX = 32, POLICY_TESTS_MAX = 12 };
+enum { POLICY_TESTS_MAX = 12, POLICY_ARMS_MAX = 16 };
+
+struct experiment_start; /* experiments/plan.h */
 
 /* A revision as a law sees it: every knob resolved (params_resolve with an empty client). */
 struct policy_revision {
@@ -72,7 +73,9 @@ enum policy_event_kind {
                        `champion` when it is given (number != 0), else for the previous one */
     EVENT_HOLD,     /* SAFE: champion pinned, no experiments */
     EVENT_RESUME,
-    EVENT_CRASH, /* an engine died while it served the challenger */
+    EVENT_CRASH,      /* an engine died while it served the challenger */
+    EVENT_EXPERIMENT, /* K arms at once; the law's own trials wait */
+    EVENT_EXPERIMENT_STOP,
     EVENT_KIND_COUNT
 };
 
@@ -82,44 +85,9 @@ struct policy_event {
     union {
         struct policy_row row;
         struct policy_start start;
-        struct policy_revision champion; /* EVENT_CHAMPION, EVENT_ROLLBACK */
+        struct policy_revision champion;           /* EVENT_CHAMPION, EVENT_ROLLBACK */
+        const struct experiment_start *experiment; /* EVENT_EXPERIMENT */
     };
-};
-
-enum policy_action_kind {
-    ACTION_START_CANARY, /* make a revision: from_revision with `knob` set to `value` */
-    ACTION_SET_SPLIT,    /* challenger's share of the route is `share` */
-    ACTION_PROMOTE,      /* to_revision serves everything */
-    ACTION_ROLLBACK,     /* to_revision serves everything again */
-    ACTION_EXPIRE,       /* no verdict: to_revision (the champion) serves everything */
-    ACTION_QUARANTINE,   /* `hash` must not be tried again without an operator */
-    ACTION_HOLD,         /* no experiments from here on */
-    ACTION_ALERT,        /* tell people */
-    ACTION_KIND_COUNT
-};
-
-/* One act with every number a person needs to judge it. NaN where no test stands behind it. */
-struct policy_action {
-    enum policy_action_kind kind;
-    char test[32];
-    char reason[POLICY_REASON_BYTES];
-    char experiment[POLICY_ID_BYTES];
-    char hash[POLICY_HASH_BYTES];
-    uint64_t from_revision, to_revision;
-    enum param_id knob;
-    double value, share;
-    double log_e, log_threshold;
-    uint64_t n_champion, n_challenger; /* scored rows of each arm */
-    uint64_t n_unscored_champion, n_unscored_challenger;
-    uint64_t n_blocks;
-    double mean_champion, mean_challenger;
-    double effect, effect_lower, effect_upper; /* challenger minus champion, 95% at any time */
-    uint64_t first_row, last_row, first_admission, last_admission;
-};
-
-struct policy_actions {
-    uint32_t n;
-    struct policy_action a[POLICY_ACTIONS_MAX];
 };
 
 struct policy_test_view {
@@ -141,7 +109,7 @@ struct policy_drift_view {
 
 /* What dashboards and metrics show. */
 struct policy_view {
-    const char *phase; /* "stable" "proposed" "canary" "safe" */
+    const char *phase; /* "stable" "proposed" "canary" "safe" "experiment" */
     char experiment[POLICY_ID_BYTES];
     uint64_t champion, challenger; /* revision numbers; challenger 0 = none */
     double share;
@@ -154,6 +122,11 @@ struct policy_view {
     struct policy_arm_view control_arm;    /* the champion inside the running canary */
     struct policy_arm_view challenger_arm; /* n = 0 when there is none */
     uint64_t n_held, n_late, n_duplicate, n_missing;
+    /* The running experiment: arm 0 is the champion; n_arm 0 = none runs. */
+    uint32_t n_arm;
+    uint64_t allocation; /* number of the shares in force */
+    uint64_t arm_revision[POLICY_ARMS_MAX];
+    double arm_share[POLICY_ARMS_MAX];
 };
 
 struct state_field; /* policies/state_codec.h */
@@ -161,6 +134,7 @@ struct state_field; /* policies/state_codec.h */
 struct policy_ops {
     const char *name;
     size_t state_bytes;
+    size_t arms_at;                   /* offset of the state's struct arms (policies/arms.h) */
     const struct state_field *fields; /* of the state, for the codec */
     void (*step)(const struct policy_settings *s, void *state, const struct policy_event *ev,
                  struct policy_actions *out);
@@ -181,6 +155,8 @@ void policy_close(struct policy *p);
 MUST_USE int policy_step(struct policy *p, const struct policy_event *ev,
                          struct policy_actions *out, struct err *e);
 uint64_t policy_wake_us(const struct policy *p);
+/* The running experiment, else the last one (controller/API.md); NULL = none was started. */
+json_t *policy_experiment(const struct policy *p);
 void policy_view(const struct policy *p, struct policy_view *out);
 const struct policy_settings *policy_settings_of(const struct policy *p);
 

@@ -1,6 +1,10 @@
 /* controller/registry.c - the table of laws, and the one place that runs them.
  *
- * Owner of a policy's state memory. A new law: one file in policies/, one line here. */
+ * Owner of a policy's state memory: the law's, and beside it that of the route's experiment. Every
+ * event goes to the experiment first, which may end by it; what the experiment decides about the
+ * champion the law is told as an event. A new law: one file in policies/, one line here. */
+#include "controller/experiments/experiment.h"
+#include "controller/policies/arms.h"
 #include "controller/policies/policies.h"
 #include "controller/policies/state_codec.h"
 
@@ -17,6 +21,7 @@ struct policy {
     const struct policy_ops *ops;
     struct policy_settings settings;
     void *state; /* ops->state_bytes */
+    struct experiment experiment;
 };
 
 const struct policy_ops *policy_find(const char *name)
@@ -53,27 +58,90 @@ void policy_close(struct policy *p)
     free(p);
 }
 
+static struct arms *arms_of(struct policy *p)
+{
+    return (struct arms *)((char *)p->state + p->ops->arms_at);
+}
+
+static bool is_of_experiments(const struct policy_event *ev)
+{
+    return ev->kind == EVENT_EXPERIMENT || ev->kind == EVENT_EXPERIMENT_STOP;
+}
+
+static const char *refuses(struct policy *p, const struct policy_event *ev)
+{
+    const char *why = experiment_refuses(&p->experiment, ev);
+    if (why)
+        return why;
+    if (!is_of_experiments(ev))
+        return p->ops->refuses(p->state, ev);
+    const struct arms *a = arms_of(p);
+    if (ev->kind == EVENT_EXPERIMENT && a->champion.number == 0)
+        return "the route has no champion yet";
+    if (ev->kind == EVENT_EXPERIMENT && a->phase == PHASE_SAFE)
+        return "the route is on hold; resume it first";
+    if (ev->kind == EVENT_EXPERIMENT && a->phase != PHASE_STABLE)
+        return "a trial is running; wait for its verdict or stop it first";
+    return NULL;
+}
+
+/* The law waits while an experiment runs; its winner is the law's next proposal, or its champion.
+ */
+static void follow_experiment(struct policy *p, const struct policy_event *ev,
+                              const struct policy_actions *acts)
+{
+    struct arms *a = arms_of(p);
+    if (p->experiment.phase == EXPERIMENT_RUNNING)
+        a->phase = PHASE_EXPERIMENT;
+    else if (a->phase == PHASE_EXPERIMENT)
+        a->phase = PHASE_STABLE;
+    for (uint32_t i = 0; i < acts->n; i++) {
+        const struct policy_action *act = &acts->a[i];
+        struct policy_event told = {.kind = EVENT_CHAMPION, .now_us = ev->now_us};
+        struct policy_actions none = {0};
+        if (act->kind == ACTION_START_CANARY)
+            a->phase = PHASE_PROPOSED;
+        if (act->kind != ACTION_PROMOTE)
+            continue;
+        told.champion = p->experiment.arm[p->experiment.winner].revision;
+        p->ops->step(&p->settings, p->state, &told, &none);
+    }
+}
+
 int policy_step(struct policy *p, const struct policy_event *ev, struct policy_actions *out,
                 struct err *e)
 {
     out->n = 0;
     if (ev->kind >= EVENT_KIND_COUNT)
         return err_set(e, ERR_BUG, "policy: event kind %d does not exist", (int)ev->kind);
-    const char *why = p->ops->refuses(p->state, ev);
+    const char *why = refuses(p, ev);
     if (why)
         return err_set(e, ERR_CONFLICT, "%s", why);
-    p->ops->step(&p->settings, p->state, ev, out);
+    experiment_step(&p->experiment, &p->settings, ev, out);
+    follow_experiment(p, ev, out);
+    if (!is_of_experiments(ev))
+        p->ops->step(&p->settings, p->state, ev, out);
     return ERR_OK;
 }
 
 uint64_t policy_wake_us(const struct policy *p)
 {
-    return p->ops->wake_us(&p->settings, p->state);
+    uint64_t law = p->ops->wake_us(&p->settings, p->state);
+    uint64_t experiment = experiment_wake_us(&p->experiment, &p->settings);
+    if (law == 0 || experiment == 0)
+        return law | experiment;
+    return law < experiment ? law : experiment;
+}
+
+json_t *policy_experiment(const struct policy *p)
+{
+    return experiment_report(&p->experiment);
 }
 
 void policy_view(const struct policy *p, struct policy_view *out)
 {
     p->ops->view(&p->settings, p->state, out);
+    experiment_view(&p->experiment, out);
 }
 
 const struct policy_settings *policy_settings_of(const struct policy *p)
@@ -84,11 +152,22 @@ const struct policy_settings *policy_settings_of(const struct policy *p)
 json_t *policy_state_encode(const struct policy *p)
 {
     json_t *v = state_encode(p->ops->fields, p->state);
-    if (v && json_object_set_new(v, "policy", json_string(p->ops->name))) {
+    int failed = v ? json_object_set_new(v, "policy", json_string(p->ops->name)) : 0;
+    /* Absent before the first experiment, and in databases from before there were any. */
+    if (v && p->experiment.phase != EXPERIMENT_IDLE)
+        failed |= json_object_set_new(v, "experiment_state",
+                                      state_encode(EXPERIMENT_FIELDS, &p->experiment));
+    if (failed) {
         json_decref(v);
         v = NULL;
     }
     return v;
+}
+
+static int decode_experiment(const json_t *v, struct experiment *out, struct err *e)
+{
+    const json_t *field = json_object_get(v, "experiment_state");
+    return field ? state_decode(EXPERIMENT_FIELDS, field, out, e) : ERR_OK;
 }
 
 int policy_state_decode(struct policy *p, const json_t *v, struct err *e)
@@ -98,12 +177,17 @@ int policy_state_decode(struct policy *p, const json_t *v, struct err *e)
         return err_set(e, ERR_CORRUPT, "policy state: of law \"%s\", want \"%s\"",
                        name ? name : "none", p->ops->name);
     void *fresh = calloc(1, p->ops->state_bytes);
-    if (!fresh)
-        return err_set(e, ERR_NOMEM, "policy: no memory for the state");
-    int rc = state_decode(p->ops->fields, v, fresh, e);
+    struct experiment *experiment = calloc(1, sizeof *experiment);
+    int rc = fresh && experiment ? state_decode(p->ops->fields, v, fresh, e)
+                                 : err_set(e, ERR_NOMEM, "policy: no memory for the state");
     if (rc == ERR_OK)
+        rc = decode_experiment(v, experiment, e);
+    if (rc == ERR_OK) {
         memcpy(p->state, fresh, p->ops->state_bytes);
+        p->experiment = *experiment;
+    }
     free(fresh);
+    free(experiment);
     return rc;
 }
 
@@ -115,6 +199,7 @@ const char *policy_law_name(enum policy_kind k)
 const char *policy_action_name(enum policy_action_kind k)
 {
     static const char *const NAMES[ACTION_KIND_COUNT] = {
-        "canary", "step", "promote", "rollback", "expire", "quarantine", "hold", "alert"};
+        "canary", "step",  "promote",  "rollback",  "expire",  "quarantine",
+        "hold",   "alert", "allocate", "eliminate", "conclude"};
     return k < ACTION_KIND_COUNT ? NAMES[k] : "unknown";
 }

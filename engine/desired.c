@@ -67,13 +67,18 @@ static uint32_t knob(const struct params *p, enum param_id id, uint32_t configur
     return params_has(p, id) ? (uint32_t)p->v[id] : configured;
 }
 
-/* Knobs belong to the engine, not to a request: the default route's champion sets them. */
+/* Knobs belong to the engine, not to a request: the default route's champion sets them, or the arm
+ * that has all of the traffic for a slice of time (an experiment over knobs). */
 static void apply_knobs(struct desired_inbox *d, const struct route_table *t)
 {
     struct route_choice first;
     if (route_choose(t, STR(""), STR(""), &first, NULL) != ERR_OK)
         return;
-    const struct params *p = &first.route->arm[0].revision.params.defaults;
+    const struct desired_route *r = first.route;
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < r->n_arm && !r->is_paused; k++)
+        at = r->arm[k].share >= 1 ? k : at;
+    const struct params *p = &r->arm[at].revision.params.defaults;
     d->ops->set_knobs(d->generator, knob(p, PARAM_MAX_RUNNING, d->max_running),
                       knob(p, PARAM_PREFILL_CHUNK, d->prefill_chunk));
 }

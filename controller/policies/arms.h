@@ -10,7 +10,14 @@
 
 enum { ARMS_TRIED = 64 };
 
-enum arms_phase { PHASE_STABLE, PHASE_PROPOSED, PHASE_CANARY, PHASE_SAFE, PHASE_COUNT };
+enum arms_phase {
+    PHASE_STABLE,
+    PHASE_PROPOSED,
+    PHASE_CANARY,
+    PHASE_SAFE,
+    PHASE_EXPERIMENT, /* K arms are compared beside the law, which starts nothing meanwhile */
+    PHASE_COUNT
+};
 
 struct tried_revision {
     char hash[POLICY_HASH_BYTES];

@@ -450,6 +450,7 @@ static void view(const struct policy_settings *s, const void *state, struct poli
 
 const struct policy_ops POLICY_CANARY_OPS = {.name = "canary",
                                              .state_bytes = sizeof(struct canary),
+                                             .arms_at = offsetof(struct canary, arms),
                                              .fields = FIELDS,
                                              .step = step,
                                              .refuses = refuses,

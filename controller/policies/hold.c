@@ -47,6 +47,7 @@ static void view(const struct policy_settings *s, const void *state, struct poli
 
 const struct policy_ops POLICY_HOLD_OPS = {.name = "hold",
                                            .state_bytes = sizeof(struct hold),
+                                           .arms_at = offsetof(struct hold, arms),
                                            .fields = FIELDS,
                                            .step = step,
                                            .refuses = refuses,

@@ -162,6 +162,7 @@ static void view(const struct policy_settings *s, const void *state, struct poli
 
 const struct policy_ops POLICY_THRESHOLD_OPS = {.name = "threshold",
                                                 .state_bytes = sizeof(struct threshold),
+                                                .arms_at = offsetof(struct threshold, arms),
                                                 .fields = FIELDS,
                                                 .step = step,
                                                 .refuses = refuses,

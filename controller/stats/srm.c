@@ -28,6 +28,16 @@ double chi2_tail1(double chi2)
     return erfc(sqrt(chi2 / 2.0));
 }
 
+double chi2_tail(double chi2, uint32_t df)
+{
+    /* Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1), from Q(1/2, x) or Q(1, x). */
+    double x = chi2 / 2.0, a = df % 2 ? 0.5 : 1.0;
+    double q = df % 2 ? chi2_tail1(chi2) : exp(-x);
+    for (; 2.0 * a < (double)df && x > 0.0; a += 1.0)
+        q += exp(a * log(x) - x - lgamma(a + 1.0));
+    return fmin(1.0, q);
+}
+
 double srm_p(const struct srm *s)
 {
     return chi2_tail1(srm_chi2(s));

@@ -21,7 +21,8 @@ struct srm {
 void srm_add(struct srm *s, int is_challenger, double pi);
 double srm_chi2(const struct srm *s); /* 0 while the variance is 0 */
 double srm_p(const struct srm *s);
-/* Upper tail of chi-square with one degree of freedom. */
+/* Upper tail of chi-square with one degree of freedom, with df >= 1 degrees. */
 double chi2_tail1(double chi2);
+double chi2_tail(double chi2, uint32_t df);
 
 #endif

@@ -195,12 +195,12 @@ int route_choose(const struct route_table *t, struct str name, struct str unit,
     if (r->n_arm == 1 || r->is_paused)
         return ERR_OK;
     double point = assignment_point(r, unit), sum = 0;
-    for (uint32_t i = 0; i < r->n_arm; i++) {
+    for (uint32_t i = 0; i < r->n_arm && point >= sum; i++) {
         sum += r->arm[i].share;
-        if (point < sum || i + 1 == r->n_arm) {
+        /* Rounding may leave the sum below the point: then the last arm that has a share. */
+        if (r->arm[i].share > 0) {
             out->arm = &r->arm[i];
             out->propensity = r->arm[i].share;
-            break;
         }
     }
     return ERR_OK;

@@ -42,7 +42,7 @@ while IFS=: read -r file line target; do
 done < <(printf '%s\n' "$edges")
 
 pure='\b(fopen|open|read|write|printf|fprintf|puts|send|recv|socket|time|clock|clock_gettime|clock_mono|clock_wall|gettimeofday|getenv|rng_entropy|log_event|sqlite3_[a-z]+|db_[a-z]+|pthread_[a-z]+|random|getrandom)\s*\('
-for file in $(sources c h | grep -E '^controller/(stats|policies)/|^controller/policy' | grep -v _test.c); do
+for file in $(sources c h | grep -E '^controller/(stats|policies|experiments)/|^controller/policy' | grep -v _test.c); do
     while IFS= read -r hit; do
         finding "$file:$hit: not pure (no I/O, clock or own randomness in statistics and policies)"
     done < <(code_of "$file" | grep -nP "$pure|#\s*include <(time|unistd|fcntl|pthread|sqlite3|sys/.*)\.h>|#include \"\"" | grep -v '#include ""')

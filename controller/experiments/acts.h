@@ -1,0 +1,18 @@
+/* controller/experiments/acts.h - what an experiment does, as actions with their numbers. Pure. */
+#ifndef CONTROLLER_EXPERIMENTS_ACTS_H
+#define CONTROLLER_EXPERIMENTS_ACTS_H
+
+#include "controller/experiments/experiment.h"
+
+/* New shares by the plan's law (or the next slice); the document follows. */
+void acts_allocate(struct experiment *x, const char *why, struct policy_actions *out);
+void acts_eliminate(struct experiment *x, const struct contest_verdict *v,
+                    struct policy_actions *out);
+void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_actions *out);
+/* Ends it: outcome "winner" (of arm winner), "no_verdict" or "stopped". */
+void acts_conclude(struct experiment *x, const char *outcome, uint32_t winner, const char *why,
+                   struct policy_actions *out);
+void acts_alert(struct experiment *x, const char *test, const char *why,
+                struct policy_actions *out);
+
+#endif
