@@ -13,5 +13,5 @@ while read -r modified _ _ first _ where; do
         continue
     fi
     finding "$file:$first: function $name has complexity $modified; at most 15 (table, or split)"
-done < <(sources c h | xargs pmccabe)
+done < <(sources c h cu cc | xargs pmccabe)
 report lint.complexity "$count functions"

@@ -3,7 +3,7 @@
 # folders do no I/O, read no clock and draw no randomness of their own.
 . "$(dirname "$0")/lint.sh"
 
-files=$(sources c h cu)
+files=$(sources c h cu cc)
 edges=$(grep -Hno '^#include "[^"]*"' $files | sed 's/#include "//; s/"$//')
 
 # Every include against the longest fitting row. A row's own folder is always allowed.

@@ -5,8 +5,10 @@
 
 functions=$(mktemp)
 trap 'rm -f "$FINDINGS" "$ALLOWED" "$functions"' EXIT
-sources c h cu | xargs ctags-universal -x --language-force=C --c-kinds=f \
+sources c h | xargs ctags-universal -x --language-force=C --c-kinds=f \
     --_xformat='%F %N %n %{end}' >"$functions" || exit 2
+sources cc cu | xargs ctags-universal -x --language-force=C++ --c++-kinds=f \
+    --_xformat='%F %N %n %{end}' >>"$functions" || exit 2
 
 while read -r file name first last; do
     lines=$((last - first + 1))
@@ -23,7 +25,7 @@ while read -r lines file; do
     [[ $file == *.h ]] && limit=200
     [ "$lines" -le $limit ] || is_allowed "$file" ||
         finding "$file: $lines lines; at most $limit (move the second noun out)"
-done < <(sources c h cu py sh css js | xargs wc -l)
+done < <(sources c h cu cc py sh css js | xargs wc -l)
 
 while read -r key reason; do
     case $key in '#'* | '') continue ;; esac

@@ -1,0 +1,168 @@
+/* kernels/cuda/ptx.h - instructions without a CUDA C spelling, each as one named wrapper with its
+ * asm body here and its host body in kernels/simt (PTX ISA 9.0; section in each comment). That both
+ * do the same is checked on a device by ptx-test (tests/gpu). */
+#ifndef KERNELS_CUDA_PTX_H
+#define KERNELS_CUDA_PTX_H
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ uint4 ld128(const void *p)
+{
+    return *(const uint4 *)p;
+}
+
+__device__ __forceinline__ void st128(void *p, uint4 v)
+{
+    *(uint4 *)p = v;
+}
+
+/* Read once, by nobody else soon: kept out of L1 (9.7.9.8). For weights. */
+__device__ __forceinline__ uint4 ld128_stream(const void *p)
+{
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
+/* 9.7.9.8: orders what follows after the writes that the value's writer released. */
+__device__ __forceinline__ unsigned ld_acquire(const unsigned *p)
+{
+    unsigned v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+/* 9.7.9.25: 16 bytes of which the first `valid` are copied and the others zeroed. */
+__device__ __forceinline__ void cp_async16(void *shared, const void *global, int valid)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+                 "l"(global), "r"(valid)
+                 : "memory");
+}
+
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int KEEP> __device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(KEEP) : "memory");
+}
+
+/* 9.7.14.5.15: four 8x8 matrices of 16 bits; lane l gives the address of row l % 8 of l / 8. */
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+/* 9.7.14.5.14: d[16 x 8] += a[16 x 16] b[16 x 8], bfloat16 in, float32 sums. */
+__device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4],
+                                         const unsigned (&b)[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+#else
+
+namespace simt
+{
+struct ldmatrix_call {
+    const void *row;
+    unsigned *out;
+    bool is_transposed;
+};
+struct mma_call {
+    float *d;
+    const unsigned *a, *b;
+};
+void ldmatrix_body(void **calls, uint32_t mask);
+void mma_body(void **calls, uint32_t mask);
+void copy16(void *dst, const void *src, const void *device, bool is_write);
+unsigned load_acquire(const unsigned *p);
+void copy_async(void *shared, const void *global, int bytes, int valid);
+void copy_commit();
+void copy_wait(int keep);
+} // namespace simt
+
+/* Out of line: a host compiler would split them into words, which spoils the statistics. */
+static inline uint4 ld128(const void *p)
+{
+    uint4 v;
+    simt::copy16(&v, p, p, false);
+    return v;
+}
+
+static inline uint4 ld128_stream(const void *p)
+{
+    uint4 v;
+    simt::copy16(&v, p, p, false);
+    return v;
+}
+
+static inline void st128(void *p, uint4 v)
+{
+    simt::copy16(p, &v, p, true);
+}
+
+static inline unsigned ld_acquire(const unsigned *p)
+{
+    return simt::load_acquire(p);
+}
+
+static inline void cp_async16(void *shared, const void *global, int valid)
+{
+    simt::copy_async(shared, global, 16, valid);
+}
+
+static inline void cp_async_commit()
+{
+    simt::copy_commit();
+}
+
+template <int KEEP> static inline void cp_async_wait()
+{
+    simt::copy_wait(KEEP);
+}
+
+static inline void simt_ldmatrix(unsigned (&r)[4], const void *row, bool is_transposed,
+                                 const simt::site *at)
+{
+    simt::ldmatrix_call call = {row, r, is_transposed};
+    simt::warp_call(~0u, simt::ldmatrix_body, &call, at);
+}
+
+static inline void simt_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                            const simt::site *at)
+{
+    simt::mma_call call = {d, a, b};
+    simt::warp_call(~0u, simt::mma_body, &call, at);
+}
+
+#define ldmatrix_x4(r, row)       simt_ldmatrix(r, row, false, SIMT_HERE)
+#define ldmatrix_x4_trans(r, row) simt_ldmatrix(r, row, true, SIMT_HERE)
+#define mma_bf16(d, a, b)         simt_mma(d, a, b, SIMT_HERE)
+
+#endif
+#endif

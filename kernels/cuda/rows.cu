@@ -1,0 +1,2 @@
+/* Row kernels. */
+#include "kernels/cuda/dialect.h"

@@ -1,0 +1,301 @@
+/* The device interface on the emulator. Work waits in its stream until somebody synchronises; then
+ * streams take turns, at random under a shuffle, so that a missing event or a host buffer changed
+ * too early shows. One lock around all of it: models may be loaded beside one that runs. */
+#include "kernels/cuda/dev.h"
+#include "kernels/simt/machine.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stdlib.h>
+#include <unistd.h>
+
+using namespace simt;
+
+typedef std::function<bool()> work; /* false: not yet, waits for an event */
+
+struct dev_event {
+    uint64_t recorded, done;
+};
+struct dev_graph {
+    std::vector<work> list;
+};
+struct dev_stream {
+    std::deque<work> queue;
+    dev_graph *capture;
+};
+
+static std::vector<dev_stream *> streams;
+static std::recursive_mutex lock;
+typedef std::lock_guard<std::recursive_mutex> locked;
+
+static void push(dev_stream *s, work w)
+{
+    locked l(lock);
+    if (s->capture)
+        s->capture->list.push_back(w);
+    else
+        s->queue.push_back(w);
+}
+
+namespace simt
+{
+
+void launch(const char *name, dim3 grid, dim3 block_shape, size_t shared_bytes, dev_stream *s,
+            void (*run)(void *), void *closure, void (*destroy)(void *))
+{
+    std::shared_ptr<void> own(closure, destroy);
+    push(s, [=]() {
+        run_kernel(name, grid, block_shape, shared_bytes, false, run, own.get());
+        return true;
+    });
+}
+
+} // namespace simt
+
+/* One piece of work of some stream. False: all that is left waits for events. */
+static bool step_any()
+{
+    std::vector<dev_stream *> turn = streams;
+    if (m.order == SIMT_REVERSE || m.order == SIMT_GREEDY_REVERSE)
+        std::reverse(turn.begin(), turn.end());
+    if (m.order >= SIMT_SHUFFLED)
+        std::shuffle(turn.begin(), turn.end(), m.random);
+    for (dev_stream *s : turn) {
+        if (!s->queue.empty() && s->queue.front()()) {
+            s->queue.pop_front();
+            return true;
+        }
+    }
+    return false;
+}
+
+static int simt_sync(dev_stream *s, struct err *e)
+{
+    locked l(lock);
+    while (!s->queue.empty()) {
+        if (step_any())
+            continue;
+        report("streams wait for each other");
+        s->queue.clear();
+    }
+    if (m.n_reports)
+        return err_set(e, ERR_DEVICE, "%.200s", m.first_report);
+    return ERR_OK;
+}
+
+static bool simt_is_here(void)
+{
+    return true;
+}
+
+static int simt_open(struct err *)
+{
+    return ERR_OK;
+}
+
+static void simt_memory(size_t *free_bytes, size_t *total_bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *free_bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * page;
+    *total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * page;
+}
+
+static void *simt_alloc(size_t n)
+{
+    locked l(lock);
+    return device_alloc(n);
+}
+
+static void simt_release(void *p)
+{
+    locked l(lock);
+    device_free(p);
+}
+
+static dev_stream *simt_stream_open(void)
+{
+    locked l(lock);
+    streams.push_back(new dev_stream());
+    return streams.back();
+}
+
+static void simt_stream_close(dev_stream *s)
+{
+    locked l(lock);
+    streams.erase(std::remove(streams.begin(), streams.end(), s), streams.end());
+    delete s;
+}
+
+static void move_bytes(void *dst, const void *src, size_t n)
+{
+    guard(true);
+    if (is_device_memory(dst) && !is_allocated(dst, n))
+        report("copy to freed or foreign device memory: %zu bytes", n);
+    else if (is_device_memory(src) && !is_allocated(src, n))
+        report("copy from freed or foreign device memory: %zu bytes", n);
+    else
+        memcpy(dst, src, n);
+    mark_memory(dst, n, true);
+    guard(false);
+}
+
+static void simt_copy(void *dst, const void *src, size_t n, enum dev_copy, dev_stream *s)
+{
+    push(s, [=]() {
+        move_bytes(dst, src, n);
+        return true;
+    });
+}
+
+static void simt_fill(void *dst, int byte, size_t n, dev_stream *s)
+{
+    push(s, [=]() {
+        guard(true);
+        memset(dst, byte, n);
+        mark_memory(dst, n, true);
+        guard(false);
+        return true;
+    });
+}
+
+static dev_event *simt_event_open(void)
+{
+    return new dev_event();
+}
+
+static void simt_event_close(dev_event *v)
+{
+    delete v;
+}
+
+static void simt_record(dev_event *v, dev_stream *s)
+{
+    uint64_t id = ++v->recorded;
+    push(s, [=]() {
+        v->done = id;
+        return true;
+    });
+}
+
+static void simt_wait(dev_stream *s, dev_event *v)
+{
+    uint64_t id = v->recorded;
+    push(s, [=]() { return v->done >= id; });
+}
+
+static float simt_elapsed_ms(dev_event *, dev_event *)
+{
+    return 0; /* the emulator has no time */
+}
+
+static void simt_capture_begin(dev_stream *s)
+{
+    s->capture = new dev_graph();
+}
+
+static dev_graph *simt_capture_end(dev_stream *s)
+{
+    dev_graph *g = s->capture;
+    s->capture = NULL;
+    return g;
+}
+
+static void simt_graph_launch(dev_graph *g, dev_stream *s)
+{
+    for (const work &w : g->list)
+        push(s, w);
+}
+
+static void simt_graph_close(dev_graph *g)
+{
+    delete g;
+}
+
+static float element(const void *p, size_t i, enum dev_type type)
+{
+    return type == DEV_BF16 ? to_float(((const bf16 *)p)[i]) : to_float(((const fp8 *)p)[i]);
+}
+
+static void multiply(const dev_gemm &g)
+{
+    guard(true);
+    for (int i = 0; i < g.m; i++) {
+        for (int j = 0; j < g.n; j++) {
+            float sum = 0;
+            for (int k = 0; k < g.k; k++)
+                sum += element(g.a, (size_t)i * (size_t)g.k + (size_t)k, g.type) *
+                       element(g.b, (size_t)j * (size_t)g.k + (size_t)k, g.type);
+            g.c[(size_t)i * (size_t)g.n + (size_t)j] = sum * g.scale;
+        }
+    }
+    mark_memory(g.c, (size_t)g.m * (size_t)g.n * sizeof *g.c, true);
+    guard(false);
+}
+
+static void simt_gemm(const struct dev_gemm *g, dev_stream *s)
+{
+    dev_gemm copy = *g;
+    push(s, [=]() {
+        multiply(copy);
+        return true;
+    });
+}
+
+extern "C" const struct dev_ops DEV_SIMT = {
+    "simt",
+    simt_is_here,
+    simt_open,
+    simt_memory,
+    simt_alloc,
+    simt_release,
+    malloc,
+    free,
+    simt_stream_open,
+    simt_stream_close,
+    simt_sync,
+    simt_copy,
+    simt_fill,
+    simt_event_open,
+    simt_event_close,
+    simt_record,
+    simt_wait,
+    simt_elapsed_ms,
+    simt_capture_begin,
+    simt_capture_end,
+    simt_graph_launch,
+    simt_graph_close,
+    simt_gemm,
+};
+
+extern "C" {
+
+void simt_set_order(unsigned order)
+{
+    m.order = order;
+    m.random.seed(order);
+}
+
+unsigned simt_take_reports(char *first, size_t n)
+{
+    unsigned count = m.n_reports;
+    if (first && n) {
+        size_t length = count ? strnlen(m.first_report, n - 1) : 0;
+        memcpy(first, m.first_report, length);
+        first[length] = '\0';
+    }
+    m.n_reports = 0;
+    return count;
+}
+
+void simt_set_quiet(bool is_quiet)
+{
+    m.is_quiet = is_quiet;
+}
+
+bool simt_is_checked(void)
+{
+    return m.is_checked;
+}
+}
