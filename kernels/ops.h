@@ -27,6 +27,7 @@ struct kern_matrix; /* weights [rows, cols]: y = W x */
 struct kern_vector; /* weights of a norm, float32 */
 struct kern_buffer; /* activations [max_tok, width] */
 struct kern_kv;     /* K and V of all layers and blocks */
+struct kern_mixer;  /* scratch for mixtures of experts */
 
 /* One tensor of a matrix: rows of cols elements of `dtype`, row after row, as in GGUF. */
 struct kern_part {
@@ -81,6 +82,20 @@ struct kern_step {
     const uint32_t *const *block_table;
 };
 
+/* Mixture of experts (arXiv 2101.03961, 2401.04088): a token uses n_used of n_expert. With
+ * p = softmax(router x), the chosen are the n_used largest p (equal: the lower number); is_normed
+ * divides their p by the sum of them. */
+struct kern_mix_shape {
+    uint32_t n_expert, n_used, d_model, d_ff; /* d_ff: of one expert */
+    bool is_normed;
+    enum kern_gate gate;
+};
+struct kern_experts {
+    const struct kern_matrix *router;         /* [n_expert, d_model], float32 */
+    const struct kern_matrix *const *gate_up; /* [n_expert], each as in gate_up */
+    const struct kern_matrix *const *down;    /* [n_expert] of [d_model, d_ff] */
+};
+
 struct kern_norm { /* y = x / sqrt(mean(x^2) + eps) * weight (RMSNorm, arXiv 1910.07467) */
     const struct kern_vector *weight;
     float eps;
@@ -105,6 +120,9 @@ struct kern_ops {
     MUST_USE int (*kv)(struct kern_device *d, const struct kern_attn_shape *shape,
                        struct kern_kv **out, struct err *e);
     size_t (*kv_block_bytes)(const struct kern_attn_shape *shape);
+    /* One per device; before the first mix. NULL: this backend has no experts. */
+    MUST_USE int (*mixer)(struct kern_device *d, const struct kern_mix_shape *shape,
+                          struct kern_mixer **out, struct err *e);
 
     /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. */
     MUST_USE int (*run)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
@@ -132,6 +150,12 @@ struct kern_ops {
     void (*gate_up)(struct kern_device *d, const struct kern_buffer *x,
                     const struct kern_norm *norm, const struct kern_matrix *w, enum kern_gate g,
                     struct kern_buffer *h);
+    /* With n = norm(x): y = sum of p down(g(gate n) * (up n)) over the chosen experts, in the order
+     * of their numbers. y is not x. */
+    void (*mix)(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
+    /* x += y. */
+    void (*add)(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);
     /* qkv: [n_tok, (n_head + 2 n_head_kv) d_head], overwritten. Turns q and k, stores k and v in
      * the KV cache, y = causal softmax(scale q k) v. */
     void (*attention)(struct kern_device *d, const struct kern_attn_layer *layer,

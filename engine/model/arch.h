@@ -30,7 +30,7 @@ struct model_arch {
     void (*forward)(struct model *m, const struct model_batch *b, float *logits);
 };
 
-extern const struct model_arch ARCH_LLAMA, ARCH_QWEN2, ARCH_QWEN3, ARCH_GEMMA3;
+extern const struct model_arch ARCH_LLAMA, ARCH_QWEN2, ARCH_QWEN3, ARCH_QWEN3MOE, ARCH_GEMMA3;
 
 /* ERR_UNSUPPORTED lists the known ones. */
 MUST_USE int arch_find(struct str name, const struct model_arch **out, struct err *e);

@@ -1,5 +1,4 @@
-/* Qwen3, dense (arXiv 2505.09388): no bias, but a norm with weights on every head of q and k. The
- * mixture-of-experts models are another architecture (qwen3moe) and not supported. */
+/* Qwen3, dense (arXiv 2505.09388): no bias, but a norm with weights on every head of q and k. */
 #include "engine/model/decoder.h"
 
 static const struct decoder_traits TRAITS = {

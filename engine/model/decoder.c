@@ -28,6 +28,13 @@ out:
     return rc;
 }
 
+/* Rows whose pairs the file may keep half of n_rot apart. */
+static struct weights_want turned(const char *name, struct weights_span rows, uint32_t d_head,
+                                  uint32_t n_rot)
+{
+    return (struct weights_want){.name = name, .rows = rows, .d_head = d_head, .n_rot = n_rot};
+}
+
 static int load_attention(const struct weights *w, const struct model_info *info,
                           const struct decoder *d, uint32_t i, struct decoder_layer *out,
                           struct err *e)
@@ -37,16 +44,16 @@ static int load_attention(const struct weights *w, const struct model_info *info
     const struct weights_span kv = weights_times(d->share.head_kv, d_head);
     const struct weights_span all = weights_all(info->d_model);
     uint32_t n_rot = d->traits.pairs_halves ? d->attention.n_rot : 0;
-    const struct weights_want qkv[] = {{"blk.%u.attn_q.weight", q, d_head, n_rot},
-                                       {"blk.%u.attn_k.weight", kv, d_head, n_rot},
-                                       {"blk.%u.attn_v.weight", kv, 0, 0}};
-    const struct weights_want bias[] = {{"blk.%u.attn_q.bias", q, d_head, n_rot},
-                                        {"blk.%u.attn_k.bias", kv, d_head, n_rot},
-                                        {"blk.%u.attn_v.bias", kv, 0, 0}};
-    const struct weights_want q_norm = {"blk.%u.attn_q_norm.weight", weights_all(d_head), d_head,
-                                        n_rot};
-    const struct weights_want k_norm = {"blk.%u.attn_k_norm.weight", weights_all(d_head), d_head,
-                                        n_rot};
+    const struct weights_want qkv[] = {turned("blk.%u.attn_q.weight", q, d_head, n_rot),
+                                       turned("blk.%u.attn_k.weight", kv, d_head, n_rot),
+                                       turned("blk.%u.attn_v.weight", kv, 0, 0)};
+    const struct weights_want bias[] = {turned("blk.%u.attn_q.bias", q, d_head, n_rot),
+                                        turned("blk.%u.attn_k.bias", kv, d_head, n_rot),
+                                        turned("blk.%u.attn_v.bias", kv, 0, 0)};
+    const struct weights_want q_norm =
+        turned("blk.%u.attn_q_norm.weight", weights_all(d_head), d_head, n_rot);
+    const struct weights_want k_norm =
+        turned("blk.%u.attn_k_norm.weight", weights_all(d_head), d_head, n_rot);
     const struct weights_want output = {.name = "blk.%u.attn_output.weight", .rows = all};
     int rc;
     TRY(weights_matrix(w, i, all, qkv, 3, &out->qkv, e));
@@ -57,6 +64,32 @@ static int load_attention(const struct weights *w, const struct model_info *info
         TRY(weights_vector(w, i, &k_norm, 1, &out->attention.k_norm, e));
     }
     TRY(weights_matrix(w, i, q, &output, 1, &out->output, e));
+out:
+    return rc;
+}
+
+/* Router and experts of a layer; their matrices stand in d->matrix. */
+static int load_experts(const struct weights *w, const struct model_info *info, struct decoder *d,
+                        uint32_t i, struct err *e)
+{
+    const struct weights_span all = weights_all(info->d_model);
+    const struct weights_want router = {.name = "blk.%u.ffn_gate_inp.weight",
+                                        .rows = weights_all(info->n_expert)};
+    struct weights_want gate_up[] = {
+        {.name = "blk.%u.ffn_gate_exps.weight", .rows = d->share.ff, .n_planes = info->n_expert},
+        {.name = "blk.%u.ffn_up_exps.weight", .rows = d->share.ff, .n_planes = info->n_expert}};
+    struct weights_want down = {
+        .name = "blk.%u.ffn_down_exps.weight", .rows = all, .n_planes = info->n_expert};
+    const struct kern_matrix **first = d->matrix + (size_t)i * 2 * info->n_expert;
+    int rc;
+    TRY(weights_matrix(w, i, all, &router, 1, &d->layer[i].experts.router, e));
+    for (uint32_t k = 0; k < info->n_expert; k++) {
+        gate_up[0].plane = gate_up[1].plane = down.plane = k;
+        TRY(weights_matrix(w, i, all, gate_up, 2, &first[k], e));
+        TRY(weights_matrix(w, i, d->share.ff, &down, 1, &first[info->n_expert + k], e));
+    }
+    d->layer[i].experts.gate_up = first;
+    d->layer[i].experts.down = first + info->n_expert;
 out:
     return rc;
 }
@@ -72,6 +105,8 @@ static int load_layer(const struct weights *w, const struct model_info *info, st
     int rc;
     TRY(load_norms(w, info->d_model, i, d->traits.has_post_norms, out, e));
     TRY(load_attention(w, info, d, i, out, e));
+    if (info->n_expert)
+        return load_experts(w, info, d, i, e);
     TRY(weights_matrix(w, i, all, gate_up, 2, &out->gate_up, e));
     TRY(weights_matrix(w, i, d->share.ff, &down, 1, &out->down, e));
 out:
@@ -103,6 +138,20 @@ out:
     return rc;
 }
 
+static int open_mixer(struct model *m, struct decoder *d, struct err *e)
+{
+    const struct model_info *info = &m->info;
+    const struct kern_mix_shape shape = {.n_expert = info->n_expert,
+                                         .n_used = info->n_expert_used,
+                                         .d_model = info->d_model,
+                                         .d_ff = d->share.ff.n,
+                                         .is_normed = true,
+                                         .gate = d->traits.gate};
+    if (!m->ops->mixer)
+        return err_set(e, ERR_UNSUPPORTED, "backend %s: no mixtures of experts", m->ops->name);
+    return m->ops->mixer(m->device, &shape, &d->mixer, e);
+}
+
 static int open_buffers(struct model *m, struct decoder *d, struct err *e)
 {
     const struct model_info *info = &m->info;
@@ -112,8 +161,11 @@ static int open_buffers(struct model *m, struct decoder *d, struct err *e)
     TRY(k->buffer(m->device, info->d_model, &d->x, e));
     TRY(k->buffer(m->device, q + 2 * kv, &d->qkv, e));
     TRY(k->buffer(m->device, q, &d->attended, e));
-    TRY(k->buffer(m->device, d->share.ff.n, &d->hidden, e));
-    if (d->traits.has_post_norms || m->options.ranks)
+    if (info->n_expert)
+        TRY(open_mixer(m, d, e));
+    else
+        TRY(k->buffer(m->device, d->share.ff.n, &d->hidden, e));
+    if (d->traits.has_post_norms || m->options.ranks || info->n_expert)
         TRY(k->buffer(m->device, info->d_model, &d->block, e));
     TRY(k->kv(m->device, &d->attention, &m->kv, e));
 out:
@@ -127,9 +179,12 @@ int decoder_load(struct model *m, const struct gguf *g, const struct decoder_tra
     struct decoder *d;
     int rc;
     TRY(decoder_read_shape(m, g, e));
-    m->state = d = calloc(1, sizeof *d + m->info.n_layer * sizeof *d->layer);
+    size_t layers = sizeof *d + m->info.n_layer * sizeof *d->layer;
+    size_t n_matrices = (size_t)m->info.n_layer * 2 * m->info.n_expert;
+    m->state = d = calloc(1, layers + n_matrices * sizeof *d->matrix);
     if (!d)
         return err_set(e, ERR_NOMEM, "model: %u layers", m->info.n_layer);
+    d->matrix = (const struct kern_matrix **)(void *)((char *)d + layers);
     d->traits = *traits;
     TRY(decoder_read_share(m, g, d, e));
     TRY(decoder_read_attention(m, g, d, e));
@@ -162,6 +217,19 @@ static void add_block(struct model *m, const struct kern_buffer *h, const struct
         m->ops->add_norm(m->device, d->block, &post_norm, d->x);
 }
 
+static void add_experts(struct model *m, const struct decoder_layer *layer,
+                        const struct kern_norm *norm)
+{
+    const struct decoder *d = m->state;
+    const struct kern_norm post_norm = {layer->ffn_post_norm, d->eps};
+    m->ops->mix(m->device, d->x, norm, d->mixer, &layer->experts, d->block);
+    group_sum(m, d->block, d->block);
+    if (layer->ffn_post_norm)
+        m->ops->add_norm(m->device, d->block, &post_norm, d->x);
+    else
+        m->ops->add(m->device, d->block, d->x);
+}
+
 void decoder_forward(struct model *m, const struct model_batch *b, float *logits)
 {
     const struct decoder *d = m->state;
@@ -177,6 +245,10 @@ void decoder_forward(struct model *m, const struct model_batch *b, float *logits
         k->project(dev, d->x, &attn_norm, layer->qkv, d->qkv);
         k->attention(dev, &layer->attention, d->qkv, d->attended);
         add_block(m, d->attended, layer->output, layer->attn_post_norm);
+        if (d->mixer) {
+            add_experts(m, layer, &ffn_norm);
+            continue;
+        }
         k->gate_up(dev, d->x, &ffn_norm, layer->gate_up, d->traits.gate, d->hidden);
         add_block(m, d->hidden, layer->down, layer->ffn_post_norm);
     }

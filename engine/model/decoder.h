@@ -25,7 +25,9 @@ struct decoder_traits {
 
 struct decoder_layer {
     const struct kern_vector *attn_norm, *ffn_norm, *attn_post_norm, *ffn_post_norm;
-    const struct kern_matrix *qkv, *output, *gate_up, *down;
+    const struct kern_matrix *qkv, *output;
+    const struct kern_matrix *gate_up, *down; /* NULL: experts */
+    struct kern_experts experts;
     struct kern_attn_layer attention;
 };
 
@@ -41,6 +43,8 @@ struct decoder {
     const struct kern_matrix *embedding, *head;
     const struct kern_vector *output_norm;
     struct kern_buffer *x, *qkv, *attended, *hidden, *block;
+    struct kern_mixer *mixer;          /* NULL: no experts */
+    const struct kern_matrix **matrix; /* of all experts: gate_up and down, layer by layer */
     struct kern_attn_shape attention;
     float eps, embedding_scale;
     double inv_freq[KERN_MAX_ROPES][DECODER_MAX_HEAD / 2];

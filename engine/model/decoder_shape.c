@@ -6,6 +6,7 @@
 #include "engine/model/decoder.h"
 
 #include "kernels/comm/comm.h"
+#include "kernels/route.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -20,12 +21,33 @@ static const struct {
 } SHAPE_KEYS[] = {
     {"block_count", offsetof(struct model_info, n_layer), {1, 512, true}},
     {"embedding_length", offsetof(struct model_info, d_model), {1, 65536, true}},
-    {"feed_forward_length", offsetof(struct model_info, d_ff), {1, 1 << 20, true}},
+    {"feed_forward_length", offsetof(struct model_info, d_ff), {1, 1 << 20, false}},
+    {"expert_count", offsetof(struct model_info, n_expert), {0, ROUTE_MAX_EXPERTS, false}},
+    {"expert_used_count", offsetof(struct model_info, n_expert_used), {0, ROUTE_MAX_USED, false}},
     {"attention.head_count", offsetof(struct model_info, n_head), {1, 1024, true}},
     {"attention.head_count_kv", offsetof(struct model_info, n_head_kv), {1, 1024, false}},
     {"context_length", offsetof(struct model_info, n_ctx_train), {1, 1 << 24, true}},
     {"attention.key_length", offsetof(struct model_info, d_head), {2, DECODER_MAX_HEAD, false}},
 };
+
+/* Of an expert, where it says so; feed_forward_length is then that of layers without. */
+static int read_experts(struct model *m, const struct gguf *g, struct err *e)
+{
+    struct model_info *info = &m->info;
+    if ((info->n_expert == 0) != (info->n_expert_used == 0) || info->n_expert_used > info->n_expert)
+        return err_set(e, ERR_INVALID, "model: %u experts are used of %u", info->n_expert_used,
+                       info->n_expert);
+    if (info->n_expert) {
+        int rc = weights_u32(g, m->arch->name, "expert_feed_forward_length",
+                             (struct weights_range){1, 1 << 20, false}, &info->d_ff, e);
+        if (rc != ERR_OK)
+            return rc;
+    }
+    if (info->d_ff == 0)
+        return err_set(e, ERR_INVALID, "model: key %s.feed_forward_length is missing",
+                       m->arch->name);
+    return ERR_OK;
+}
 
 int decoder_read_shape(struct model *m, const struct gguf *g, struct err *e)
 {
@@ -34,6 +56,7 @@ int decoder_read_shape(struct model *m, const struct gguf *g, struct err *e)
     for (size_t i = 0; i < sizeof SHAPE_KEYS / sizeof *SHAPE_KEYS; i++)
         TRY(weights_u32(g, m->arch->name, SHAPE_KEYS[i].name, SHAPE_KEYS[i].range,
                         (uint32_t *)((char *)info + SHAPE_KEYS[i].offset), e));
+    TRY(read_experts(m, g, e));
     if (!info->n_head_kv)
         info->n_head_kv = info->n_head;
     if (info->n_head % info->n_head_kv)
@@ -73,7 +96,8 @@ static uint32_t ff_unit(const struct model *m, const struct gguf *g)
     size_t bytes;
     char name[64];
     for (uint32_t i = 0; i < m->info.n_layer; i++) {
-        snprintf(name, sizeof name, "blk.%u.ffn_down.weight", i);
+        snprintf(name, sizeof name,
+                 m->info.n_expert ? "blk.%u.ffn_down_exps.weight" : "blk.%u.ffn_down.weight", i);
         const struct gguf_tensor *t = gguf_find_tensor(g, name);
         if (t && dtype_layout(t->type, &elements, &bytes) && elements > unit)
             unit = elements;

@@ -27,8 +27,10 @@ struct model_info {
     struct str arch; /* "llama" */
     struct str name; /* general.name, may be empty */
     uint32_t n_vocab, n_layer, n_head, n_head_kv, d_model, d_head, d_ff;
-    uint32_t n_ctx_train; /* positions the model was trained for */
-    size_t weight_bytes;  /* resident */
+    uint32_t n_expert, n_expert_used; /* of each layer, by a token; 0: one feed-forward layer for
+                                         all. d_ff is then of one expert */
+    uint32_t n_ctx_train;             /* positions the model was trained for */
+    size_t weight_bytes;              /* resident */
     size_t kv_bytes_per_block;
     struct str weights_hash; /* short hex digest of the file's content, for `weights version` */
 };

@@ -4,7 +4,7 @@
 #include "common/buf.h"
 
 static const struct model_arch *const ARCHS[] = {&ARCH_LLAMA, &ARCH_QWEN2, &ARCH_QWEN3,
-                                                 &ARCH_GEMMA3};
+                                                 &ARCH_QWEN3MOE, &ARCH_GEMMA3};
 enum { N_ARCHS = sizeof ARCHS / sizeof *ARCHS };
 
 int arch_find(struct str name, const struct model_arch **out, struct err *e)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 128 };
+enum { NAME_BYTES = 128, SHAPE_BYTES = 96 };
 
 static const char *tensor_name(char out[NAME_BYTES], const char *pattern, uint32_t layer)
 {
@@ -18,22 +18,33 @@ static const char *tensor_name(char out[NAME_BYTES], const char *pattern, uint32
     return out;
 }
 
-static int find_tensor(const struct gguf *g, const char *name, uint64_t d0, uint64_t d1,
-                       const struct gguf_tensor **out, struct err *e)
+static const char *shape_text(char out[SHAPE_BYTES], const uint64_t d[4])
+{
+    int n = snprintf(out, SHAPE_BYTES, "[%llu, %llu", (unsigned long long)d[0],
+                     (unsigned long long)d[1]);
+    if (d[2] != 1 || d[3] != 1)
+        n += snprintf(out + n, SHAPE_BYTES - (size_t)n, ", %llu", (unsigned long long)d[2]);
+    if (d[3] != 1)
+        n += snprintf(out + n, SHAPE_BYTES - (size_t)n, ", %llu", (unsigned long long)d[3]);
+    snprintf(out + n, SHAPE_BYTES - (size_t)n, "]");
+    return out;
+}
+
+static int find_tensor(const struct gguf *g, const char *name, uint64_t cols, uint64_t rows,
+                       uint64_t planes, const struct gguf_tensor **out, struct err *e)
 {
     const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    const uint64_t want[4] = {cols, rows, planes ? planes : 1, 1};
+    char want_text[SHAPE_BYTES], got_text[SHAPE_BYTES];
     if (!t)
         return err_set(e, ERR_INVALID,
-                       "weights: tensor %s is missing (want [%llu, %llu]): is the "
-                       "file a whole model of this architecture?",
-                       name, (unsigned long long)d0, (unsigned long long)d1);
-    if (t->dim[0] != d0 || t->dim[1] != d1 || t->dim[2] != 1 || t->dim[3] != 1)
+                       "weights: tensor %s is missing (want %s): is the file a whole model of this "
+                       "architecture?",
+                       name, shape_text(want_text, want));
+    if (memcmp(t->dim, want, sizeof want) != 0)
         return err_set(e, ERR_INVALID,
-                       "weights: tensor %s: want [%llu, %llu], got "
-                       "[%llu, %llu, %llu, %llu]: does it belong to this model?",
-                       name, (unsigned long long)d0, (unsigned long long)d1,
-                       (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
-                       (unsigned long long)t->dim[2], (unsigned long long)t->dim[3]);
+                       "weights: tensor %s: want %s, got %s: does it belong to this model?", name,
+                       shape_text(want_text, want), shape_text(got_text, t->dim));
     *out = t;
     return ERR_OK;
 }
@@ -42,6 +53,7 @@ static int find_tensor(const struct gguf *g, const char *name, uint64_t d0, uint
 struct cut {
     struct weights_span rows;
     size_t row_bytes, first_byte, bytes; /* in the file; of what is taken */
+    size_t first_row;                    /* of the plane */
     uint32_t d_head, n_rot;
 };
 
@@ -52,7 +64,7 @@ static void copy_rows(const struct cut *c, const void *src, char *dst)
         uint32_t in_head = c->n_rot ? i % c->d_head : 0, from = i;
         if (in_head < c->n_rot)
             from = i - in_head + in_head % 2 * (c->n_rot / 2) + in_head / 2;
-        const char *row = (const char *)src + (c->rows.from + from) * c->row_bytes;
+        const char *row = (const char *)src + (c->first_row + from) * c->row_bytes;
         memcpy(dst + i * c->bytes, row + c->first_byte, c->bytes);
     }
 }
@@ -63,7 +75,8 @@ static int find_cut(const struct gguf_tensor *t, const char *name, const struct 
     uint32_t elements;
     size_t block_bytes;
     *out = (struct cut){.rows = want->rows, .d_head = want->d_head, .n_rot = want->n_rot};
-    out->row_bytes = t->bytes / want->rows.of;
+    out->row_bytes = t->bytes / want->rows.of / (want->n_planes ? want->n_planes : 1);
+    out->first_row = (size_t)want->plane * want->rows.of + want->rows.from;
     out->bytes = out->row_bytes;
     if (cols.n == cols.of)
         return ERR_OK;
@@ -83,7 +96,7 @@ static int cut_part(const struct gguf_tensor *t, const char *name, const struct 
                     struct kern_part *part, char **copy, struct err *e)
 {
     *part =
-        (struct kern_part){t->type, c->rows.n, (const char *)t->data + c->rows.from * c->row_bytes};
+        (struct kern_part){t->type, c->rows.n, (const char *)t->data + c->first_row * c->row_bytes};
     if (!c->n_rot && c->bytes == c->row_bytes)
         return ERR_OK;
     part->data = *copy = malloc(c->rows.n * c->bytes);
@@ -105,7 +118,7 @@ int weights_matrix(const struct weights *w, uint32_t layer, struct weights_span 
     int rc = ERR_OK;
     for (uint32_t i = 0; i < n; i++) {
         tensor_name(name, want[i].name, layer);
-        TRY(find_tensor(w->file, name, cols.of, want[i].rows.of, &tensor[i], e));
+        TRY(find_tensor(w->file, name, cols.of, want[i].rows.of, want[i].n_planes, &tensor[i], e));
         TRY(find_cut(tensor[i], name, &want[i], cols, &cut, e));
         TRY(cut_part(tensor[i], name, &cut, &part[i], &copy[i], e));
     }
@@ -134,14 +147,18 @@ int weights_vector(const struct weights *w, uint32_t layer, const struct weights
         return err_set(e, ERR_NOMEM, "weights: %u values", total);
     for (uint32_t i = 0; i < n; at += want[i++].rows.n) {
         tensor_name(name, want[i].name, layer);
-        TRY(find_tensor(w->file, name, want[i].rows.of, 1, &t, e));
+        TRY(find_tensor(w->file, name, want[i].rows.of, 1, 0, &t, e));
         if (t->type != DTYPE_F32) {
             rc = err_set(e, ERR_UNSUPPORTED, "weights: tensor %s: want F32, got %s", name,
                          dtype_name(t->type));
             goto out;
         }
-        const struct cut cut = {want[i].rows,   sizeof *values, 0,
-                                sizeof *values, want[i].d_head, want[i].n_rot};
+        const struct cut cut = {.rows = want[i].rows,
+                                .row_bytes = sizeof *values,
+                                .bytes = sizeof *values,
+                                .first_row = want[i].rows.from,
+                                .d_head = want[i].d_head,
+                                .n_rot = want[i].n_rot};
         copy_rows(&cut, t->data, (char *)(values + at));
     }
     rc = w->ops->vector(w->device, values, total, out, e);

@@ -25,13 +25,14 @@ static inline struct weights_span weights_times(struct weights_span s, uint32_t 
     return (struct weights_span){s.from * by, s.n * by, s.of * by};
 }
 
-/* One tensor [cols, rows], or F32 [rows] for a vector. With n_rot, the file pairs row i of each
- * d_head rows with row i + n_rot / 2, and it is loaded so that pairs are neighbours (ops.h); then
- * rows begins at a multiple of d_head. */
+/* One tensor [cols, rows], plane `plane` of a tensor [cols, rows, n_planes], or F32 [rows] for a
+ * vector. With n_rot, the file pairs row i of each d_head rows with row i + n_rot / 2, and it is
+ * loaded so that pairs are neighbours (ops.h); then rows begins at a multiple of d_head. */
 struct weights_want {
     const char *name; /* with the layer's number at %u */
     struct weights_span rows;
-    uint32_t d_head, n_rot; /* 0: as it stands */
+    uint32_t d_head, n_rot;   /* 0: as it stands */
+    uint32_t plane, n_planes; /* n_planes 0: no third dimension */
 };
 
 /* The named tensors of layer `layer`, stacked. Errors name the tensor, what is wanted and what was

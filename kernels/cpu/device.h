@@ -102,6 +102,13 @@ void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits);
 
+/* mix.c */
+MUST_USE int cpu_mixer(struct kern_device *d, const struct kern_mix_shape *shape,
+                       struct kern_mixer **out, struct err *e);
+void cpu_mix(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+             struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
+void cpu_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);
+
 /* kv.c */
 size_t cpu_kv_block_bytes(const struct kern_attn_shape *s);
 MUST_USE int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape,

@@ -24,6 +24,11 @@ struct kern_buffer {
     float *data;
 };
 
+struct kern_mixer {
+    struct kern_mix_shape shape;
+    float *score, *hidden, *part; /* of one token: [n_expert], [d_ff], [d_model] */
+};
+
 struct kern_kv {
     struct kern_attn_shape shape;
     float *k, *v; /* [n_layer][n_blocks][16][n_head_kv][d_head] */
@@ -56,6 +61,16 @@ void ref_add_norm(struct kern_device *d, const struct kern_buffer *y, const stru
 void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits);
+/* mix.c */
+MUST_USE int ref_mixer(struct kern_device *d, const struct kern_mix_shape *shape,
+                       struct kern_mixer **out, struct err *e);
+void ref_mix(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+             struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
+void ref_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);
+/* One row: y = w x; h = g(gate x) * (up x). */
+void ref_product_row(struct kern_device *d, const float *x, const struct kern_matrix *w, float *y);
+void ref_gate_row(struct kern_device *d, const float *x, const struct kern_matrix *w,
+                  enum kern_gate g, float *h);
 /* y = x / rms(x) * weight; y may be x. */
 void ref_norm_row(const float *x, const float *weight, float eps, uint32_t n, float *y);
 /* In attention.c. */

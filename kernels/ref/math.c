@@ -114,6 +114,12 @@ void ref_project(struct kern_device *d, const struct kern_buffer *x, const struc
     team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
 }
 
+void ref_product_row(struct kern_device *d, const float *x, const struct kern_matrix *w, float *y)
+{
+    struct product_job j = {d, x, w, y, 1, false, 0};
+    team_each(d->team, team_shares(d->team, w->rows), product_part, &j);
+}
+
 void ref_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x)
 {
@@ -147,6 +153,13 @@ static void gate_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thr
             j->y[(size_t)t * width + i] *=
                 (float)dot(row, j->x + (size_t)t * j->w->cols, j->w->cols);
     }
+}
+
+void ref_gate_row(struct kern_device *d, const float *x, const struct kern_matrix *w,
+                  enum kern_gate g, float *h)
+{
+    struct product_job j = {d, x, w, h, 1, false, g};
+    team_each(d->team, team_shares(d->team, w->rows / 2), gate_part, &j);
 }
 
 void ref_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,

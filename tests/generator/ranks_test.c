@@ -17,8 +17,9 @@
 
 enum { N_SEQ = 3, N_NEW = 24, N_BLOCKS = 32, MAX_TOK = 64, MAX_VOCAB = 1024 };
 
-/* Sum orders differ between one rank and several: logits agree to this, relative to their size. */
-static const float LOGIT_TOLERANCE = 2e-3f;
+/* Sums of several ranks run in another order. Relative to the largest logit: float32 rounding on
+ * ref; on cpu it moves some activations over half a step of their quantisation as well. */
+static const float REF_TOLERANCE = 1e-4f, CPU_TOLERANCE = 1e-2f;
 
 struct run {
     int32_t token[N_SEQ][N_NEW];
@@ -142,7 +143,8 @@ static void run_alone(const char *path, const char *backend, struct run *out)
     model_close(m);
 }
 
-static void compare(const char *what, const struct run *one, const struct run *many)
+static void compare(const char *what, float tolerance, const struct run *one,
+                    const struct run *many)
 {
     float size = 0, worst = 0;
     for (uint32_t i = 0; i < MAX_VOCAB; i++) {
@@ -150,7 +152,7 @@ static void compare(const char *what, const struct run *one, const struct run *m
         size = fmaxf(size, fabsf(one->logits[i]));
         worst = fmaxf(worst, d);
     }
-    if (worst > LOGIT_TOLERANCE * size)
+    if (worst > tolerance * size)
         fail_msg("%s: logits differ by %g of %g", what, (double)worst, (double)size);
     for (uint32_t s = 0; s < N_SEQ; s++)
         for (uint32_t i = 0; i < N_NEW; i++)
@@ -178,7 +180,7 @@ static void check_ranks(const struct tiny_model *t, const char *backend, uint32_
         assert_int_equal(end_of(g.pid[r]), ERR_OK);
     COMM_SHM.leave(g.comm);
     snprintf(what, sizeof what, "%s on %s, %u ranks", t->architecture, backend, size);
-    compare(what, one, many);
+    compare(what, strcmp(backend, "ref") == 0 ? REF_TOLERANCE : CPU_TOLERANCE, one, many);
     assert_true(many->comm_us > 0);
     free(one);
     unlink(path);
@@ -186,7 +188,7 @@ static void check_ranks(const struct tiny_model *t, const char *backend, uint32_
 
 static void test_several_ranks_give_the_tokens_of_one(void **state)
 {
-    static const char *const ARCHS[] = {"llama", "qwen2", "qwen3", "gemma3"};
+    static const char *const ARCHS[] = {"llama", "qwen2", "qwen3", "qwen3moe", "mixtral", "gemma3"};
     (void)state;
     for (size_t i = 0; i < sizeof ARCHS / sizeof *ARCHS; i++) {
         struct tiny_model t = tiny_model_of(ARCHS[i]);

@@ -37,19 +37,22 @@ static const struct scales {
 
 struct tensor {
     char name[48];
-    uint32_t rows, cols, dtype;
-    double scale; /* 0: a norm, all ones */
-    double mean;  /* added to every element, F32 only */
+    uint32_t rows, cols, dtype; /* rows: of all planes */
+    double scale;               /* 0: a norm, all ones */
+    double mean;                /* added to every element, F32 only */
+    uint32_t planes;            /* 0: two dimensions */
 };
 
 /* What an architecture has beside llama's tensors. */
-enum { QKV_BIAS = 1, HEAD_NORMS = 2, POST_NORMS = 4, WINDOWS = 8 };
+enum { QKV_BIAS = 1, HEAD_NORMS = 2, POST_NORMS = 4, WINDOWS = 8, EXPERTS = 16 };
 static const struct architecture {
     const char *name;
     unsigned has;
 } ARCHITECTURES[] = {{"llama", 0},
                      {"qwen2", QKV_BIAS},
+                     {"mixtral", EXPERTS},
                      {"qwen3", HEAD_NORMS},
+                     {"qwen3moe", HEAD_NORMS | EXPERTS},
                      {"gemma3", HEAD_NORMS | POST_NORMS | WINDOWS}};
 
 static const struct architecture *architecture_of(const struct tiny_model *t)
@@ -87,6 +90,12 @@ struct tiny_model tiny_model_of(const char *architecture)
         t.window_period = 3;
         t.matrix_dtype = DTYPE_Q5_0;
     }
+    if (a && a->has & EXPERTS) {
+        t.n_expert = 8;
+        t.n_expert_used = 2;
+    }
+    if (a && strcmp(a->name, "mixtral") == 0)
+        t.architecture = "llama"; /* as its files say */
     return t;
 }
 
@@ -241,6 +250,9 @@ static uint64_t put_metadata(const struct tiny_model *t, struct buf *b)
                    {"attention.head_count", t->n_head},
                    {"attention.head_count_kv", t->n_head_kv},
                    {"attention.key_length", t->d_head},
+                   {"expert_count", t->n_expert},
+                   {"expert_used_count", t->n_expert_used},
+                   {"expert_feed_forward_length", t->n_expert ? t->d_ff : 0},
                    {"attention.sliding_window", t->window},
                    {"attention.sliding_window_pattern", t->window_period}};
     char key[KEY_BYTES];
@@ -269,6 +281,31 @@ static struct tensor matrix(const struct tiny_model *t, const char *name, uint32
     return x;
 }
 
+static struct tensor expert_matrix(const struct tiny_model *t, const char *name, uint32_t rows,
+                                   uint32_t cols)
+{
+    struct tensor x = matrix(t, name, rows * t->n_expert, cols);
+    x.planes = t->n_expert;
+    return x;
+}
+
+static uint32_t list_feed_forward(const struct tiny_model *t, struct tensor *out)
+{
+    uint32_t d = t->d_model, n = 0;
+    if (t->n_expert == 0) {
+        out[n++] = matrix(t, "ffn_gate", t->d_ff, d);
+        out[n++] = matrix(t, "ffn_up", t->d_ff, d);
+        out[n++] = matrix(t, "ffn_down", d, t->d_ff);
+        return n;
+    }
+    out[n] = matrix(t, "ffn_gate_inp", t->n_expert, d);
+    out[n++].dtype = DTYPE_F32;
+    out[n++] = expert_matrix(t, "ffn_gate_exps", t->d_ff, d);
+    out[n++] = expert_matrix(t, "ffn_up_exps", t->d_ff, d);
+    out[n++] = expert_matrix(t, "ffn_down_exps", d, t->d_ff);
+    return n;
+}
+
 /* All ones with scale 0. */
 static struct tensor vector(const char *name, uint32_t n, double mean, double scale)
 {
@@ -288,9 +325,7 @@ static uint32_t list_layer(const struct tiny_model *t, uint32_t layer, struct te
     out[n++] = matrix(t, "attn_v", kv, d);
     out[n++] = matrix(t, "attn_output", d, q);
     out[n++] = vector("ffn_norm.weight", d, 1, 0);
-    out[n++] = matrix(t, "ffn_gate", t->d_ff, d);
-    out[n++] = matrix(t, "ffn_up", t->d_ff, d);
-    out[n++] = matrix(t, "ffn_down", d, t->d_ff);
+    n += list_feed_forward(t, out + n);
     if (has & QKV_BIAS) {
         out[n++] = vector("attn_q.bias", q, 0, 0.7);
         out[n++] = vector("attn_k.bias", kv, 0, 0.7);
@@ -315,12 +350,14 @@ static uint32_t list_layer(const struct tiny_model *t, uint32_t layer, struct te
 static uint32_t list_tensors(const struct tiny_model *t, struct tensor *out)
 {
     uint32_t n = 0, vocab = N_SPECIALS + N_BYTES + N_MERGES;
-    out[n++] = (struct tensor){"token_embd.weight", vocab, t->d_model, t->embedding_dtype, 0.3, 0};
+    out[n++] =
+        (struct tensor){"token_embd.weight", vocab, t->d_model, t->embedding_dtype, 0.3, 0, 0};
     for (uint32_t i = 0; i < t->n_layer; i++)
         n += list_layer(t, i, out + n);
-    out[n++] = (struct tensor){"output_norm.weight", 1, t->d_model, DTYPE_F32, 0, 0};
+    out[n++] = (struct tensor){"output_norm.weight", 1, t->d_model, DTYPE_F32, 0, 0, 0};
     if (t->has_own_head)
-        out[n++] = (struct tensor){"output.weight", vocab, t->d_model, t->embedding_dtype, 0.3, 0};
+        out[n++] =
+            (struct tensor){"output.weight", vocab, t->d_model, t->embedding_dtype, 0.3, 0, 0};
     return n;
 }
 
@@ -335,10 +372,12 @@ static void put_tensor_info(struct buf *b, const struct tensor *t, size_t *offse
     size_t bytes = 4;
     (void)dtype_layout(t->dtype, &elements, &bytes);
     put_text(b, t->name);
-    put_u32(b, t->rows > 1 ? 2 : 1);
+    put_u32(b, t->planes ? 3 : t->rows > 1 ? 2 : 1);
     put_u64(b, t->cols);
     if (t->rows > 1)
-        put_u64(b, t->rows);
+        put_u64(b, t->planes ? t->rows / t->planes : t->rows);
+    if (t->planes)
+        put_u64(b, t->planes);
     put_u32(b, t->dtype);
     put_u64(b, *offset);
     *offset = padded(*offset + (size_t)t->rows * t->cols / elements * bytes);
@@ -363,7 +402,7 @@ int tiny_model_make(const struct tiny_model *t, struct buf *out, struct err *e)
     struct tensor tensors[MAX_TENSORS];
     struct rng r;
     size_t offset = 0;
-    if (!architecture_of(t) || t->n_layer > (MAX_TENSORS - 3) / 13)
+    if (!architecture_of(t) || t->n_layer > (MAX_TENSORS - 3) / 14)
         return err_set(e, ERR_INVALID, "tiny model: %s of %u layers", t->architecture, t->n_layer);
     uint32_t n = list_tensors(t, tensors);
     struct buf metadata;

@@ -13,9 +13,10 @@ enum { TINY_BYTE_TOKEN = 3 }; /* id of byte 0 */
 
 struct tiny_model {
     uint64_t seed;
-    const char *architecture; /* llama, qwen2, qwen3 or gemma3 */
+    const char *architecture; /* llama, qwen2, qwen3, qwen3moe or gemma3 */
     uint32_t n_layer, d_model, n_head, n_head_kv, d_head, d_ff, n_ctx;
     uint32_t window, window_period;         /* gemma3 */
+    uint32_t n_expert, n_expert_used;       /* llama (Mixtral) and qwen3moe; d_ff is of one */
     uint32_t matrix_dtype, embedding_dtype; /* DTYPE_* of random blocks */
     bool has_own_head;                      /* output.weight beside the embedding */
 };
@@ -24,7 +25,9 @@ struct tiny_model {
  * with a Q8_0 embedding. */
 struct tiny_model tiny_model_default(void);
 /* The same in another architecture, with what it is known for: heads wider than d_model / n_head,
- * windows of 8 in two layers of three, another type. An unknown name makes no file. */
+ * windows of 8 in two layers of three, another type, two of eight experts (also "mixtral", which is
+ * a llama with experts). An unknown name makes no
+ * file. */
 struct tiny_model tiny_model_of(const char *architecture);
 /* The file's bytes, appended to out. */
 MUST_USE int tiny_model_make(const struct tiny_model *t, struct buf *out, struct err *e);

@@ -222,7 +222,7 @@ static void test_float(void **state)
 /* Windows of 8 positions, norms of heads, halves of heads that turn together, bias. */
 static void test_architectures(void **state)
 {
-    static const char *const NAMES[] = {"qwen2", "qwen3", "gemma3"};
+    static const char *const NAMES[] = {"qwen2", "qwen3", "qwen3moe", "mixtral", "gemma3"};
     (void)state;
     for (size_t i = FIRST_ARCHITECTURE; i < sizeof NAMES / sizeof *NAMES; i++) {
         struct tiny_model shape = tiny_model_of(NAMES[i]);

@@ -219,7 +219,7 @@ static void mutate(struct rng *r, struct buf *b, size_t metadata)
 
 static void test_mutations(void **state)
 {
-    static const char *const NAMES[] = {"llama", "qwen2", "qwen3", "gemma3"};
+    static const char *const NAMES[] = {"llama", "qwen2", "qwen3", "qwen3moe", "mixtral", "gemma3"};
     enum { N_NAMES = sizeof NAMES / sizeof *NAMES };
     struct files *f = *state;
     struct rng r;

@@ -1,4 +1,5 @@
-"""A GGUF's dequantised weights in transformers, float32: llama, qwen2, qwen3, gemma3."""
+"""A GGUF's dequantised weights in transformers, float32: llama (with experts:
+Mixtral), qwen2, qwen3, qwen3moe, gemma3."""
 
 import gguf
 import numpy
@@ -17,6 +18,7 @@ LAYER = {
     "ffn_down": "mlp.down_proj",
     "attn_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
+    "ffn_gate_inp": "mlp.gate",
 }
 # Gemma 3 has a norm before and after each block.
 GEMMA_LAYER = LAYER | {
@@ -83,9 +85,24 @@ def gemma_settings(reader, common):
     }
 
 
+def expert_settings(reader):
+    return {
+        "num_experts_per_tok": metadata(reader, ".expert_used_count"),
+        "moe_intermediate_size": metadata(reader, ".expert_feed_forward_length"),
+        "norm_topk_prob": True,
+    }
+
+
 def build(reader, weights):
     common = common_settings(reader, weights)
+    experts = metadata(reader, ".expert_count", 0)
     match metadata(reader, "general.architecture"):
+        case "llama" if experts:
+            settings = common | expert_settings(reader) | {"num_local_experts": experts}
+            return transformers.MixtralForCausalLM(transformers.MixtralConfig(**settings))
+        case "qwen3moe":
+            settings = common | expert_settings(reader) | {"num_experts": experts}
+            return transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(**settings))
         case "llama":
             return transformers.LlamaForCausalLM(transformers.LlamaConfig(**common))
         case "qwen2":
@@ -111,7 +128,7 @@ def reference(reader):
         "attn_q": model.config.num_attention_heads,
         "attn_k": model.config.num_key_value_heads,
     }
-    state = {}
+    state, experts = {}, {}
     for name, value in weights.items():
         if architecture == "gemma3" and name.endswith("norm.weight"):
             value = value - 1  # transformers has 1 + weight
@@ -119,9 +136,16 @@ def reference(reader):
             state[ENDS[name]] = torch.from_numpy(value)
             continue
         _, layer, kind, what = name.split(".")
+        if kind in ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"):
+            experts.setdefault(layer, {})[kind] = torch.from_numpy(value)
+            continue
         if architecture == "llama" and kind in heads:
             value = unpermute(value, heads[kind])
         state[f"model.layers.{layer}.{names[kind]}.{what}"] = torch.from_numpy(value)
+    for layer, parts in experts.items():
+        both = torch.cat((parts["ffn_gate_exps"], parts["ffn_up_exps"]), dim=1)
+        state[f"model.layers.{layer}.mlp.experts.gate_up_proj"] = both
+        state[f"model.layers.{layer}.mlp.experts.down_proj"] = parts["ffn_down_exps"]
     if model.config.tie_word_embeddings:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
     model.load_state_dict(state, strict=True)
