@@ -49,7 +49,8 @@ struct http_server {
     uint32_t n_requests;
     uint32_t n_unsent;                  /* answered, but bytes may still wait in our buffers */
     uint32_t n_connections, n_accepted; /* their sum is an upper bound, counted again if needed */
-    struct mono looked_at;
+    struct event *look;                 /* not pending while there is no connection */
+    struct mono looked_at, next_look;
     bool is_paused;          /* not accepting: far too many, or no descriptors left */
     struct http_peer *peers; /* [n_peers], by descriptor */
     uint32_t n_peers;

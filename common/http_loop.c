@@ -22,23 +22,31 @@ static void on_watch(int fd, short what, void *ctx)
         w->on_time(w->ctx);
 }
 
-static int add_watch(struct http_server *s, int fd, short what, const struct timeval *period,
-                     struct http_watch model, struct err *e)
+static int new_watch(struct http_server *s, int fd, short what, struct http_watch model,
+                     struct http_watch **out, struct err *e)
 {
     struct http_watch *w = malloc(sizeof *w);
     if (!w)
         return err_set(e, ERR_NOMEM, "http: event");
     *w = model;
-    w->event = event_new(s->base, fd, what | EV_PERSIST, on_watch, w);
-    if (!w->event || event_add(w->event, period) != 0) {
-        if (w->event)
-            event_free(w->event);
+    w->event = event_new(s->base, fd, what, on_watch, w);
+    if (!w->event) {
         free(w);
         return err_set(e, ERR_NOMEM, "http: event");
     }
     w->next = s->watches;
-    s->watches = w;
+    s->watches = *out = w;
     return ERR_OK;
+}
+
+static int add_watch(struct http_server *s, int fd, short what, const struct timeval *period,
+                     struct http_watch model, struct err *e)
+{
+    struct http_watch *w;
+    int rc = new_watch(s, fd, what | EV_PERSIST, model, &w, e);
+    if (rc == ERR_OK && event_add(w->event, period) != 0)
+        rc = err_set(e, ERR_NOMEM, "http: event");
+    return rc;
 }
 
 int http_server_watch(struct http_server *s, int fd, void (*fn)(int fd, void *ctx), void *ctx,
@@ -52,6 +60,19 @@ int http_server_every(struct http_server *s, uint32_t ms, void (*fn)(void *ctx),
 {
     struct timeval period = {ms / 1000, ms % 1000 * 1000};
     return add_watch(s, -1, EV_TIMEOUT, &period, (struct http_watch){.on_time = fn, .ctx = ctx}, e);
+}
+
+int http_server_timer(struct http_server *s, struct http_watch **out, void (*fn)(void *ctx),
+                      void *ctx, struct err *e)
+{
+    return new_watch(s, -1, EV_TIMEOUT, (struct http_watch){.on_time = fn, .ctx = ctx}, out, e);
+}
+
+void http_timer_start(struct http_watch *t, uint32_t ms)
+{
+    const struct timeval tv = {ms / 1000, ms % 1000 * 1000};
+    if (!event_pending(t->event, EV_TIMEOUT, NULL))
+        event_add(t->event, &tv);
 }
 
 bool http_server_post(struct http_server *s, void (*fn)(void *ctx), void *ctx)

@@ -1,11 +1,14 @@
 /* How many connections there may be and how long one may be silent. libevent 2.1 has no count of
  * its own, no limit at accept, and its timeout starts again with each byte; so the kernel is asked:
  * a look at our descriptors counts the connections and finds those that bring no request in time
- * (slow headers, a body that drips, an idle keep-alive). Loop thread. */
+ * (slow headers, a body that drips, an idle keep-alive). It is taken soon after a connection came
+ * and when the first of those known runs out of time: a server that nobody uses sleeps. Loop
+ * thread. */
 #include "common/http_internal.h"
 
 #include <dirent.h>
 #include <event2/bufferevent.h>
+#include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <netinet/in.h>
@@ -15,7 +18,7 @@
 #include <sys/stat.h>
 
 enum {
-    LOOK_MS = 250,
+    LOOK_MS = 250, /* after a connection came, and between two looks */
     FRESH_US = 10000,
     CROWDED_MS = 5000, /* patience with silent connections while there are too many */
     SPARE = 32,        /* descriptors kept free */
@@ -66,42 +69,20 @@ void http_peer_touch(struct http_request *r)
         p->since = clock_mono(&CLOCK_REAL);
 }
 
-static void look_at(struct http_server *s, int fd, struct mono now, uint64_t patience_us)
+/* For how long it has been silent. */
+static uint64_t look_at(struct http_server *s, int fd, struct mono now, uint64_t patience_us)
 {
     struct stat st;
     struct http_peer *p = peer_at(s, fd);
     if (!p || fstat(fd, &st) != 0)
-        return;
+        return 0;
     if (p->inode != st.st_ino) /* the number belongs to another connection now */
         *p = (struct http_peer){.inode = st.st_ino, .since = now};
-    else if (mono_since_us(p->since, now) > patience_us)
-        shutdown(fd, SHUT_RDWR); /* evhttp sees the end and frees it */
-}
-
-static void look(struct http_server *s, uint64_t patience_us)
-{
-    struct mono now = clock_mono(&CLOCK_REAL);
-    DIR *d = opendir("/proc/self/fd");
-    uint32_t n = 0, n_other = 0;
-    for (struct http_request *r = s->requests; r; r = r->next)
-        http_peer_touch(r); /* being answered is not being silent */
-    for (struct dirent *f; d && (f = readdir(d));) {
-        int fd = (int)strtol(f->d_name, NULL, 10);
-        if (f->d_name[0] == '.')
-            continue;
-        if (!is_ours(s, fd)) {
-            n_other++;
-            continue;
-        }
-        n++;
-        look_at(s, fd, now, patience_us);
-    }
-    if (d)
-        closedir(d);
-    s->n_connections = n;
-    s->n_other = n_other;
-    s->n_accepted = 0;
-    s->looked_at = now;
+    uint64_t silent_us = mono_since_us(p->since, now);
+    if (silent_us <= patience_us)
+        return silent_us;
+    shutdown(fd, SHUT_RDWR); /* evhttp sees the end and frees it */
+    return 0;
 }
 
 static uint64_t patience_us(const struct http_server *s)
@@ -114,6 +95,53 @@ static uint64_t patience_us(const struct http_server *s)
     return (uint64_t)ms * 1000;
 }
 
+static void look_in(struct http_server *s, uint64_t us)
+{
+    const struct timeval tv = {(time_t)(us / 1000000), (suseconds_t)(us % 1000000)};
+    s->next_look.us = clock_mono(&CLOCK_REAL).us + us;
+    event_add(s->look, &tv);
+}
+
+/* The next look: when the one that has been silent longest runs out of time. */
+static void plan_look(struct http_server *s, uint64_t longest_us)
+{
+    const uint64_t least_us = LOOK_MS * 1000, all_us = patience_us(s) + 1000;
+    uint64_t left_us = all_us > longest_us ? all_us - longest_us : 0;
+    if (s->n_connections == 0 && !s->is_paused)
+        event_del(s->look);
+    else
+        look_in(s, s->is_paused || left_us < least_us ? least_us : left_us);
+}
+
+static void look(struct http_server *s)
+{
+    struct mono now = clock_mono(&CLOCK_REAL);
+    DIR *d = opendir("/proc/self/fd");
+    uint32_t n = 0, n_other = 0;
+    uint64_t patience = patience_us(s), longest_us = 0;
+    for (struct http_request *r = s->requests; r; r = r->next)
+        http_peer_touch(r); /* being answered is not being silent */
+    for (struct dirent *f; d && (f = readdir(d));) {
+        int fd = (int)strtol(f->d_name, NULL, 10);
+        if (f->d_name[0] == '.')
+            continue;
+        if (!is_ours(s, fd)) {
+            n_other++;
+            continue;
+        }
+        n++;
+        uint64_t silent_us = look_at(s, fd, now, patience);
+        longest_us = silent_us > longest_us ? silent_us : longest_us;
+    }
+    if (d)
+        closedir(d);
+    s->n_connections = n;
+    s->n_other = n_other;
+    s->n_accepted = 0;
+    s->looked_at = now;
+    plan_look(s, longest_us);
+}
+
 /* True when there are more than `max`. Looking costs system calls per descriptor, so it is done
  * only when the number could be there, and at most once in FRESH_US without new connections. */
 static bool count_is_over(struct http_server *s, uint32_t max)
@@ -121,7 +149,7 @@ static bool count_is_over(struct http_server *s, uint32_t max)
     if (s->n_connections + s->n_accepted <= max)
         return false;
     if (s->n_accepted || mono_since_us(s->looked_at, clock_mono(&CLOCK_REAL)) > FRESH_US)
-        look(s, patience_us(s));
+        look(s);
     return s->n_connections > max;
 }
 
@@ -136,7 +164,7 @@ bool http_count_is_over(struct http_server *s)
 
 uint32_t http_server_open_connections(struct http_server *s)
 {
-    look(s, patience_us(s));
+    look(s);
     return s->n_connections;
 }
 
@@ -167,22 +195,28 @@ static void set_paused(struct http_server *s, bool is_paused)
 static struct bufferevent *on_accept(struct event_base *base, void *server)
 {
     struct http_server *s = server;
+    uint64_t soon = clock_mono(&CLOCK_REAL).us + LOOK_MS * 1000;
     s->n_accepted++;
+    if (!event_pending(s->look, EV_TIMEOUT, NULL) || s->next_look.us > soon)
+        look_in(s, LOOK_MS * 1000);
     if (count_is_over(s, most_accepted(s) - 1)) /* the last place is this one's */
         set_paused(s, true);
     return bufferevent_socket_new(base, -1, 0);
 }
 
-static void on_look(void *server)
+static void on_look(int fd, short what, void *server)
 {
+    (void)fd;
+    (void)what;
     struct http_server *s = server;
-    look(s, patience_us(s));
+    look(s);
     if (s->n_connections < most_accepted(s))
         set_paused(s, false);
 }
 
 int http_peers_watch(struct http_server *s, struct err *e)
 {
+    s->look = event_new(s->base, -1, 0, on_look, s);
     evhttp_set_bevcb(s->http, on_accept, s);
-    return http_server_every(s, LOOK_MS, on_look, s, e);
+    return s->look ? ERR_OK : err_set(e, ERR_NOMEM, "http: events");
 }

@@ -124,6 +124,8 @@ void http_server_close(struct http_server *s)
     }
     if (s->peek)
         event_free(s->peek);
+    if (s->look)
+        event_free(s->look);
     if (s->wake)
         event_free(s->wake);
     if (s->http)

@@ -53,6 +53,12 @@ MUST_USE int http_server_watch(struct http_server *s, int fd, void (*fn)(int fd,
                                void *ctx, struct err *e);
 MUST_USE int http_server_every(struct http_server *s, uint32_t ms, void (*fn)(void *ctx), void *ctx,
                                struct err *e);
+/* A timer that does not run yet. Loop thread or before run; it lives as long as the server. */
+struct http_watch;
+MUST_USE int http_server_timer(struct http_server *s, struct http_watch **out,
+                               void (*fn)(void *ctx), void *ctx, struct err *e);
+/* fn runs once, after ms; a timer that runs already is left alone. Loop thread or before run. */
+void http_timer_start(struct http_watch *t, uint32_t ms);
 uint32_t http_server_open_connections(struct http_server *s); /* loop thread */
 
 /* The request. Borrowed until answered. */

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ struct fixture {
     struct http_request *held; /* loop thread */
     _Atomic int closed, posted;
     _Atomic bool slow_cut;
+    _Atomic long switches;
 };
 
 static void on_echo(struct http_request *r, void *ctx)
@@ -334,6 +336,31 @@ static void test_silent_connections_are_cut(void **state)
     wait_for(&f->posted, 1);
 }
 
+static void read_switches(void *ctx)
+{
+    struct fixture *f = ctx;
+    struct rusage u;
+    getrusage(RUSAGE_THREAD, &u);
+    f->switches = u.ru_nvcsw;
+    f->posted++;
+}
+
+/* Once the connections there were have been counted out, the loop waits for nothing but events. */
+static void test_an_unused_server_sleeps(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 3; i++)
+        close(raw_connect(f, "GET /echo/x HTTP/1.1\r\nHost: x\r\n\r\n"));
+    usleep(400000);
+    assert_true(http_server_post(f->server, read_switches, f));
+    wait_for(&f->posted, 1);
+    long before = f->switches;
+    usleep(600000);
+    assert_true(http_server_post(f->server, read_switches, f));
+    wait_for(&f->posted, 2);
+    assert_in_range(f->switches - before, 1, 2); /* the posts' own */
+}
+
 /* Far beyond the limit nothing is accepted; the silent ones are cut and then all goes on. */
 static void test_crowd_of_silent_connections(void **state)
 {
@@ -450,6 +477,7 @@ int main(void)
         TEST(test_client_that_leaves_bytes_behind),
         TEST(test_client_that_sends_during_a_stream),
         TEST(test_silent_connections_are_cut),
+        TEST(test_an_unused_server_sleeps),
         TEST(test_crowd_of_silent_connections),
         TEST(test_slow_reader_is_cut),
         TEST(test_too_many_connections),

@@ -16,7 +16,6 @@
 enum {
     HEADER_BYTES = 32 * 1024,
     SLOW_READER_BYTES = 1024 * 1024,
-    STATS_MS = 500,
     GRACE_MS = 7000, /* with the last answers less than the ten seconds of `milepost up` */
     LAST_ANSWERS_MS = 1500,
     FLUSH_MS = 300,
@@ -177,6 +176,27 @@ static int open_reload(struct engine *g, struct err *e)
     return code;
 }
 
+static void set_stats(void *ctx)
+{
+    const struct desired_inbox *inbox = ctx;
+    struct gen_stats s;
+    inbox->ops->stats(inbox->generator, &s);
+    const struct wire_stats w = {
+        .running = s.running,
+        .waiting = s.waiting,
+        .kv_usage = s.kv_tokens ? (double)s.kv_tokens_used / (double)s.kv_tokens : 0,
+        .tokens_per_second = s.tokens_per_second,
+    };
+    wire_set_stats(inbox->wire, &w);
+}
+
+/* Wire thread: the next heartbeat tells what the loop knows now. */
+static void on_heartbeat(void *ctx)
+{
+    struct desired_inbox *inbox = ctx;
+    (void)http_server_post(inbox->server, set_stats, inbox);
+}
+
 static int open_wire(struct engine *g, struct err *e)
 {
     const struct loop_config *c = &g->config->loop;
@@ -200,6 +220,7 @@ static int open_wire(struct engine *g, struct err *e)
         .metrics = g->metrics,
         .on_desired = desired_on_document,
         .on_command = desired_on_command,
+        .on_heartbeat = on_heartbeat,
         .ctx = &g->inbox,
     };
     if (!wc.outputs_address || !wc.control_address)
@@ -226,28 +247,12 @@ static void on_records(int fd, void *ctx)
     outbox_drain(g->outbox);
 }
 
-static void on_stats(void *ctx)
-{
-    struct engine *g = ctx;
-    struct gen_stats s;
-    g->ops->stats(g->generator, &s);
-    const struct wire_stats w = {
-        .running = s.running,
-        .waiting = s.waiting,
-        .kv_usage = s.kv_tokens ? (double)s.kv_tokens_used / (double)s.kv_tokens : 0,
-        .tokens_per_second = s.tokens_per_second,
-    };
-    wire_set_stats(g->wire, &w);
-}
-
 static int watch(struct engine *g, struct err *e)
 {
     int rc;
     TRY(http_server_watch(g->server, g->ops->fd(g->generator), on_tokens, g, e));
     if (g->outbox)
         TRY(http_server_watch(g->server, outbox_fd(g->outbox), on_records, g, e));
-    if (g->wire)
-        TRY(http_server_every(g->server, STATS_MS, on_stats, g, e));
 out:
     return rc;
 }

@@ -27,6 +27,7 @@ static struct job *job_new(struct api *a, struct http_request *r)
         j->next->back = &j->next;
     a->jobs = j;
     a->n_jobs++;
+    api_keep_alive(a);
     return j;
 }
 

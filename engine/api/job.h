@@ -71,6 +71,7 @@ struct api {
     struct job *jobs;
     struct feedback_post *posts;
     struct reader *reader;
+    struct http_watch *keep_alive; /* runs while there are jobs */
     uint32_t n_jobs;
     uint64_t next_admission;
     size_t longest_token; /* bytes, of the vocabulary */
@@ -78,6 +79,8 @@ struct api {
     struct api_metrics metrics;
 };
 
+/* pages.c */
+void api_keep_alive(struct api *a);
 /* admit.c */
 void api_on_chat(struct http_request *r, void *api);
 void api_on_completion(struct http_request *r, void *api);

@@ -168,6 +168,13 @@ static void on_keep_alive(void *ctx)
         buf_put_c(&j->chunk, ": waiting\n\n");
         (void)job_send(j);
     }
+    if (a->jobs)
+        api_keep_alive(a);
+}
+
+void api_keep_alive(struct api *a)
+{
+    http_timer_start(a->keep_alive, a->config.keep_alive_ms / 2 + 1);
 }
 
 static const struct {
@@ -214,7 +221,7 @@ int api_open(struct api **out, const struct api_config *c, struct err *e)
     TRY(reader_open(&a->reader, c->server, job_on_read, e));
     for (size_t i = 0; i < sizeof PAGES / sizeof *PAGES; i++)
         TRY(http_server_route(c->server, PAGES[i].method, PAGES[i].path, PAGES[i].fn, a, e));
-    TRY(http_server_every(c->server, a->config.keep_alive_ms / 2 + 1, on_keep_alive, a, e));
+    TRY(http_server_timer(c->server, &a->keep_alive, on_keep_alive, a, e));
     return ERR_OK;
 out:
     api_close(a);

@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 
-enum { MAX_BACKOFF = 32, PUMP_MOST = 256 };
+enum { MAX_BACKOFF = 32, PUMP_MOST = 256, RETRY_US = 100000 };
 
 int publisher_init(struct publisher *p, struct outbox *o, struct bus_socket *s, uint32_t resend_ms,
                    uint32_t window, struct mono now, struct err *e)
@@ -79,4 +79,14 @@ uint32_t publisher_pump(struct publisher *p, struct mono now)
     if (n)
         p->progress = now;
     return n;
+}
+
+uint64_t publisher_next_us(const struct publisher *p, struct mono now)
+{
+    struct outbox_state st;
+    outbox_get_state(p->outbox, &st);
+    bool has_room = p->last_sent < st.committed_seq + p->window;
+    if (has_room && p->last_sent + 1 < st.next_seq) /* the peer is busy, or there is none */
+        return now.us + RETRY_US;
+    return p->last_sent > st.committed_seq ? p->progress.us + p->wait_us : UINT64_MAX;
 }

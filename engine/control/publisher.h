@@ -24,5 +24,7 @@ MUST_USE int publisher_init(struct publisher *p, struct outbox *o, struct bus_so
 void publisher_fini(struct publisher *p);
 /* Sends until the window is full, the peer is busy or nothing is left. Returns how many. */
 uint32_t publisher_pump(struct publisher *p, struct mono now);
+/* When to pump again although no row and no commit mark came; UINT64_MAX: never. */
+uint64_t publisher_next_us(const struct publisher *p, struct mono now);
 
 #endif

@@ -12,13 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum {
-    DEFAULT_WINDOW = 1024,
-    HELLO_EVERY = 5,
-    IDLE_POLL_MS = 100,
-    BUSY_POLL_MS = 5,
-    MAX_RESULTS = 32
-};
+enum { DEFAULT_WINDOW = 1024, HELLO_EVERY = 5, BUSY_POLL_MS = 5, MAX_RESULTS = 32 };
 
 struct result {
     uint64_t id;
@@ -124,6 +118,8 @@ static void keep_in_touch(struct wire *w, struct mono now)
 {
     if (now.us < w->next_heartbeat.us)
         return;
+    if (w->config.on_heartbeat)
+        w->config.on_heartbeat(w->config.ctx);
     w->next_heartbeat.us = now.us + (uint64_t)w->config.heartbeat_ms * 1000;
     if (w->n_heartbeats++ % HELLO_EVERY == 0)
         send_hello(w);
@@ -191,14 +187,25 @@ static bool may_end(struct wire *w, uint32_t n_sent, struct mono now)
     return atomic_load(&w->stopping) && (n_sent == 0 || now.us >= w->stop_at.us);
 }
 
+/* Until the next heartbeat or resend: messages, rows and nudges end the wait themselves. */
+static int wait_ms(const struct wire *w, uint32_t n_sent, struct mono now)
+{
+    uint64_t next = publisher_next_us(&w->publisher, now);
+    if (n_sent)
+        return BUSY_POLL_MS;
+    if (w->next_heartbeat.us < next)
+        next = w->next_heartbeat.us;
+    return next > now.us ? (int)((next - now.us + 999) / 1000) : 0;
+}
+
 static void *wire_main(void *arg)
 {
     struct wire *w = arg;
     int rows_fd = outbox_new_rows_fd(w->config.outbox);
-    int wait_ms = 0;
+    int wait = 0;
     for (;;) {
         struct bus_socket *sockets[] = {w->control};
-        if (bus_poll(sockets, 1, rows_fd, wait_ms) & 2)
+        if (bus_poll(sockets, 1, rows_fd, wait) & 2)
             (void)!read(rows_fd, &(uint64_t){0}, 8);
         struct mono now = clock_mono(w->config.clock);
         receive_all(w);
@@ -207,7 +214,7 @@ static void *wire_main(void *arg)
         uint32_t n = publisher_pump(&w->publisher, now);
         if (may_end(w, n, now))
             return NULL;
-        wait_ms = n ? BUSY_POLL_MS : IDLE_POLL_MS;
+        wait = wait_ms(w, n, now);
     }
 }
 

@@ -30,6 +30,8 @@ struct wire_config {
     void (*on_desired)(void *ctx, const struct desired *d, struct str text);
     /* Answer later with wire_post_result. */
     void (*on_command)(void *ctx, const struct control_command *c);
+    /* Before a heartbeat: what is set from now on goes out with this or the next. May be NULL. */
+    void (*on_heartbeat)(void *ctx);
     void *ctx;
 };
 
