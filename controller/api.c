@@ -5,6 +5,7 @@
 #include "controller/api.h"
 
 #include "common/log.h"
+#include "controller/api_experiments.h"
 #include "controller/api_read.h"
 #include "controller/web.h"
 
@@ -236,6 +237,48 @@ static void get_series(struct http_request *r, void *ctx)
     reply_json(r, v, rc, &e);
 }
 
+static void get_experiments(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 20, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_experiment_list(a->store, q.route, q.limit, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_experiment(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct err e = {0};
+    json_t *v = NULL;
+    struct str path = http_request_path(r);
+    struct str id = str_slice(path, sizeof "/v1/experiments/" - 1, path.n);
+    int rc = api_experiment_report(a->store, id, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+/* Changes nothing, so it needs no key. */
+static void post_experiment_plan(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct err e = {0};
+    json_t *v = NULL, *body = NULL;
+    struct str given = {0}, route;
+    int rc = json_parse(http_request_body(r), JSON_UNIQUE_KEYS, &body, &e);
+    struct json_at root = json_root(body);
+    if (rc == ERR_OK)
+        rc = json_opt_str(&root, "route", &given, &e);
+    if (rc == ERR_OK)
+        rc = find_route(a, given, &route, &e);
+    if (rc == ERR_OK)
+        rc = api_experiment_plan(a->store, route, &root, &v, &e);
+    json_decref(body);
+    reply_json(r, v, rc, &e);
+}
+
 /* Changes. */
 
 struct post {
@@ -297,9 +340,10 @@ static int read_author(const struct json_at *root, struct arena *a, struct str *
     return out->p ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for a command");
 }
 
+/* Of an experiment the whole body is the request: it is read against the champion by the writer. */
 static int read_params(const struct json_at *root, struct command *c, struct err *e)
 {
-    struct json_at at = json_field(root, "params");
+    struct json_at at = c->kind == COMMAND_EXPERIMENT ? *root : json_field(root, "params");
     struct buf b;
     buf_init(&b, 64 * KiB);
     int rc = json_get_object(&at, e);
@@ -351,7 +395,7 @@ static int read_body(struct api *a, const struct json_at *root, struct command *
         rc = json_opt_i64(root, "to", 0, INT64_MAX, &to, e);
     if (rc == ERR_OK)
         rc = read_author(root, &c->arena, &c->author, e);
-    if (rc == ERR_OK && c->kind == COMMAND_PARAMS)
+    if (rc == ERR_OK && (c->kind == COMMAND_PARAMS || c->kind == COMMAND_EXPERIMENT))
         rc = read_params(root, c, e);
     c->to = (uint64_t)to;
     c->reason = arena_str(&c->arena, reason);
@@ -433,19 +477,42 @@ static void post_engine(struct http_request *r, void *ctx)
     submit(ctx, r, COMMAND_ENGINE);
 }
 
+static void post_experiment(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_EXPERIMENT);
+}
+
+static void post_experiment_stop(struct http_request *r, void *ctx)
+{
+    submit(ctx, r, COMMAND_EXPERIMENT_STOP);
+}
+
 static const struct {
     const char *method, *path;
     http_handler_fn *fn;
 } ROUTES[] = {
-    {"GET", "/health", get_health},           {"GET", "/metrics", get_metrics},
-    {"GET", "/api/status", get_status},       {"GET", "/api/revisions", get_revisions},
-    {"GET", "/api/decisions", get_decisions}, {"GET", "/api/decisions/*", get_decision},
-    {"GET", "/api/scores", get_scores},       {"GET", "/api/params", get_params},
-    {"GET", "/api/series", get_series},       {"GET", "/api/load", get_load},
-    {"POST", "/api/params", post_params},     {"POST", "/api/rollback", post_rollback},
-    {"POST", "/api/pause", post_pause},       {"POST", "/api/resume", post_resume},
-    {"POST", "/api/promote", post_promote},   {"POST", "/api/stop", post_stop},
+    {"GET", "/health", get_health},
+    {"GET", "/metrics", get_metrics},
+    {"GET", "/api/status", get_status},
+    {"GET", "/api/revisions", get_revisions},
+    {"GET", "/api/decisions", get_decisions},
+    {"GET", "/api/decisions/*", get_decision},
+    {"GET", "/api/scores", get_scores},
+    {"GET", "/api/params", get_params},
+    {"GET", "/api/series", get_series},
+    {"GET", "/api/load", get_load},
+    {"POST", "/api/params", post_params},
+    {"POST", "/api/rollback", post_rollback},
+    {"POST", "/api/pause", post_pause},
+    {"POST", "/api/resume", post_resume},
+    {"POST", "/api/promote", post_promote},
+    {"POST", "/api/stop", post_stop},
     {"POST", "/api/engine", post_engine},
+    {"GET", "/v1/experiments", get_experiments},
+    {"GET", "/v1/experiments/*", get_experiment},
+    {"POST", "/v1/experiments", post_experiment},
+    {"POST", "/v1/experiments/plan", post_experiment_plan},
+    {"POST", "/v1/experiments/stop", post_experiment_stop},
 };
 
 int api_open(struct api **out, const struct api_options *o, struct err *e)

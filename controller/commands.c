@@ -5,6 +5,7 @@
 #include "controller/commands.h"
 
 #include "common/log.h"
+#include "controller/experiment_command.h"
 #include "controller/guard.h"
 
 #include <stdio.h>
@@ -42,9 +43,8 @@ static int simple(struct ledger *l, struct ledger_route *r, struct command *c, c
     return rc;
 }
 
-/* The policy's own trial makes room for an operator; another operator's does not. */
-static int make_room(struct ledger *l, struct ledger_route *r, struct command *c,
-                     const struct policy_view *v, struct err *e)
+int command_make_room(struct ledger *l, struct ledger_route *r, struct command *c,
+                      const struct policy_view *v, struct err *e)
 {
     struct revision running;
     if (!v->challenger)
@@ -96,7 +96,7 @@ static int run_params(struct ledger *l, struct ledger_route *r, struct command *
     policy_view(r->course.policy, &v);
     TRY(store_get_revision(l->store, v.champion, &c->arena, &champion, e));
     TRY(next_params(c, &champion, &next.params, e));
-    TRY(make_room(l, r, c, &v, e));
+    TRY(command_make_room(l, r, c, &v, e));
     next.parent = champion.number;
     param_set_hash(&next.params, next.hash);
     TRY(store_is_quarantined(l->store, next.route, str_from(next.hash), &was_quarantined, e));
@@ -161,12 +161,15 @@ static int dispatch(struct ledger *l, struct command *c, struct err *e)
         [COMMAND_RESUME] = "resume",
         [COMMAND_PROMOTE] = "promote",
         [COMMAND_STOP] = "stop",
+        [COMMAND_EXPERIMENT_STOP] = "experiment_stop",
     };
     struct ledger_route *r = ledger_route_of(l, c->route);
     if (!r)
         return err_set(e, ERR_NOT_FOUND, "there is no route '" STR_FMT "'", STR_ARG(c->route));
     if (c->kind == COMMAND_PARAMS)
         return run_params(l, r, c, e);
+    if (c->kind == COMMAND_EXPERIMENT)
+        return experiment_command_start(l, r, c, e);
     if (c->kind == COMMAND_ROLLBACK)
         return run_rollback(l, r, c, e);
     return simple(l, r, c, KINDS[c->kind], e);

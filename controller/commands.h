@@ -14,6 +14,8 @@ enum command_kind {
     COMMAND_RESUME,
     COMMAND_PROMOTE,
     COMMAND_STOP,
+    COMMAND_EXPERIMENT, /* params: the request, experiment_request.h */
+    COMMAND_EXPERIMENT_STOP,
     COMMAND_ENGINE, /* goes to an engine, not to a route's law: engine_orders.h */
     COMMAND_KIND_COUNT
 };
@@ -40,5 +42,9 @@ void command_free(struct command *c);
 
 /* Inside a batch; the answer goes into *c. Returns an error only when the batch must be aborted. */
 MUST_USE int command_run(struct ledger *l, struct command *c, struct err *e);
+
+/* The policy's own trial makes room for an operator; another operator's is ERR_CONFLICT. */
+MUST_USE int command_make_room(struct ledger *l, struct ledger_route *r, struct command *c,
+                               const struct policy_view *v, struct err *e);
 
 #endif

@@ -170,13 +170,13 @@ static int read_revision(struct course *c, const struct json_at *payload,
 static int read_experiment(struct course *c, const struct json_at *payload, struct arena *a,
                            struct policy_event *ev, struct err *e)
 {
-    struct experiment_start *st = arena_alloc(a, sizeof *st);
+    struct experiment_setup *st = arena_alloc(a, sizeof *st);
     struct json_at list = json_field(payload, "revisions");
     size_t n = 0;
     int64_t number;
     if (!st)
         return err_set(e, ERR_NOMEM, "no memory for an experiment");
-    *st = (struct experiment_start){0};
+    *st = (struct experiment_setup){0};
     ev->experiment = st;
     int rc = json_opt_str(payload, "id", &st->id, e);
     if (rc == ERR_OK)

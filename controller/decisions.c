@@ -69,7 +69,7 @@ static int put_detail(const struct course *c, const struct decision_cause *cause
                       struct err *e)
 {
     struct buf b;
-    buf_init(&b, 256 * KiB); /* an experiment's report has a line per pair */
+    buf_init(&b, 64 * KiB);
     json_t *v = detail_of(c, cause, act);
     int rc = v ? json_write_canonical(v, &b, e) : err_set(e, ERR_NOMEM, "no memory for a decision");
     if (rc == ERR_OK) {

@@ -21,7 +21,7 @@
 enum { POLICY_STRATA_MAX = 8, POLICY_STRATUM_BYTES = 32 };
 enum { POLICY_TESTS_MAX = 12, POLICY_ARMS_MAX = 16 };
 
-struct experiment_start; /* experiments/plan.h */
+struct experiment_setup; /* experiments/plan.h */
 
 /* A revision as a law sees it: every knob resolved (params_resolve with an empty client). */
 struct policy_revision {
@@ -86,7 +86,7 @@ struct policy_event {
         struct policy_row row;
         struct policy_start start;
         struct policy_revision champion;           /* EVENT_CHAMPION, EVENT_ROLLBACK */
-        const struct experiment_start *experiment; /* EVENT_EXPERIMENT */
+        const struct experiment_setup *experiment; /* EVENT_EXPERIMENT */
     };
 };
 

@@ -55,6 +55,7 @@ int cmd_chat(struct cli *c, int argc, char **argv);
 int cmd_params(struct cli *c, int argc, char **argv);
 int cmd_rollback(struct cli *c, int argc, char **argv);
 int cmd_promote(struct cli *c, int argc, char **argv);
+int cmd_experiment(struct cli *c, int argc, char **argv);
 int cmd_stop(struct cli *c, int argc, char **argv);
 int cmd_pause(struct cli *c, int argc, char **argv);
 int cmd_resume(struct cli *c, int argc, char **argv);

@@ -21,6 +21,8 @@ static const struct cli_command COMMANDS[] = {
     {"Steer", "rollback", "back to an earlier revision", cmd_rollback},
     {"Steer", "promote", "the revision on trial serves all, untested", cmd_promote},
     {"Steer", "stop", "end the running trial", cmd_stop},
+    {"Steer", "experiment", "compare several settings at once: plan, start, list, report, stop",
+     cmd_experiment},
     {"Steer", "pause", "freeze a route's law", cmd_pause},
     {"Steer", "resume", "let it go on", cmd_resume},
     {"Steer", "engine", "list engines; drain, resume, flush-cache, load-weights", cmd_engine},

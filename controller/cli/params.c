@@ -2,6 +2,7 @@
  *
  * `set` checks names and ranges here, with the same table as the engine, before anything is sent;
  * the controller checks again. */
+#include "controller/cli/assignment.h"
 #include "controller/cli/cli.h"
 #include "controller/cli/print.h"
 
@@ -157,32 +158,6 @@ out:
     return rc;
 }
 
-/* "temperature=0.5" or "caps.max_new_tokens=512" into the object. */
-static int put_assignment(json_t *params, const char *text, struct err *e)
-{
-    const char *equals = strchr(text, '=');
-    json_t *value = NULL, *into = params;
-    struct str name = str_from(text);
-
-    if (equals == NULL)
-        return err_set(e, ERR_INVALID, "'%s' is not NAME=VALUE, such as temperature=0.5", text);
-    name.n = (size_t)(equals - text);
-    if (str_starts(name, STR("caps."))) {
-        name = str_slice(name, 5, name.n);
-        into = json_object_get(params, "caps");
-        if (into == NULL) {
-            into = json_object();
-            json_object_set_new(params, "caps", into);
-        }
-    }
-    struct str written = str_from(equals + 1);
-    if (json_parse(written, JSON_ANY_VALUE, &value, NULL) != ERR_OK)
-        value = json_str(written);
-    if (value == NULL || json_object_setn_new(into, name.p, name.n, value) != 0)
-        return err_set(e, ERR_INVALID, "'%s' cannot be read", text);
-    return ERR_OK;
-}
-
 static int change_of(struct cli *c, int n_args, char **args, json_t **out, struct err *e)
 {
     struct param_set parsed;
@@ -192,7 +167,7 @@ static int change_of(struct cli *c, int n_args, char **args, json_t **out, struc
     if (n_args == 0)
         return err_set(e, ERR_INVALID, "set needs NAME=VALUE, such as temperature=0.5");
     for (int i = 0; rc == ERR_OK && i < n_args; i++)
-        rc = put_assignment(*out, args[i], e);
+        rc = assignment_put(*out, args[i], e);
     if (rc != ERR_OK)
         return rc;
     struct json_at root = json_root(*out);

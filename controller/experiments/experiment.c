@@ -24,7 +24,7 @@ static bool is_running(const struct experiment *x)
 
 /* The order of events. */
 
-static void start(struct experiment *x, const struct experiment_start *st, uint64_t now_us,
+static void start(struct experiment *x, const struct experiment_setup *st, uint64_t now_us,
                   struct policy_actions *out)
 {
     char why[128];
@@ -368,7 +368,7 @@ static bool ends_it(const struct policy_event *ev)
 const char *experiment_refuses(const struct experiment *x, const struct policy_event *ev)
 {
     if (ev->kind == EVENT_EXPERIMENT) {
-        const struct experiment_start *st = ev->experiment;
+        const struct experiment_setup *st = ev->experiment;
         if (is_running(x))
             return "an experiment runs on this route already; stop it first";
         if (st->n_arm < 2 || st->n_arm > EXPERIMENT_ARMS)

@@ -36,7 +36,7 @@ struct experiment_plan {
     uint64_t seed; /* of the order of slices */
 };
 
-struct experiment_start { /* EVENT_EXPERIMENT */
+struct experiment_setup { /* EVENT_EXPERIMENT */
     struct str id;        /* borrowed; unique over the route's life, 1 to 40 bytes */
     struct experiment_plan plan;
     uint32_t n_arm;                              /* 2 to EXPERIMENT_ARMS */
