@@ -188,16 +188,17 @@ int api_experiment_report(struct store *s, struct str id, json_t **out, struct e
 struct facts {
     double reward[FACT_ROWS];
     size_t n;
-    double seconds; /* from the first to the last of them */
+    double seconds; /* from the first request to the last */
 };
 
 static int read_facts(struct store *s, struct str route, struct facts *f, struct err *e)
 {
     struct db_stmt *q;
-    int64_t first = 0, last = 0;
+    int64_t first = INT64_MAX, last = 0;
     int rc = store_statement(s,
-                             "SELECT reward,committed_us FROM scores WHERE route=? AND is_counted "
-                             "AND reward IS NOT NULL ORDER BY row DESC LIMIT ?",
+                             "SELECT s.reward,o.created_us FROM scores s JOIN outputs o ON "
+                             "o.id=s.output WHERE s.route=? AND s.is_counted AND s.reward IS NOT "
+                             "NULL ORDER BY s.row DESC LIMIT ?",
                              &q, e);
     if (rc != ERR_OK)
         return rc;
@@ -205,11 +206,12 @@ static int read_facts(struct store *s, struct str route, struct facts *f, struct
     db_bind_i64(q, 2, FACT_ROWS);
     while (f->n < FACT_ROWS && (rc = db_step(q, e)) == ERR_OK) {
         f->reward[f->n++] = db_col_f64(q, 0);
-        first = db_col_i64(q, 1);
-        last = last ? last : first;
+        int64_t at_us = db_col_i64(q, 1);
+        first = at_us < first ? at_us : first;
+        last = at_us > last ? at_us : last;
     }
     db_reset(q);
-    f->seconds = (double)(last - first) / 1e6;
+    f->seconds = f->n ? (double)(last - first) / 1e6 : 0.0;
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 

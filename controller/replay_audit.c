@@ -44,8 +44,8 @@ static const struct {
      "r.number=d.from_revision) LIMIT 1"},
     {"end of experiment",
      "SELECT id FROM experiments x WHERE ended_us IS NOT NULL AND NOT EXISTS(SELECT 1 FROM "
-     "decisions d WHERE d.number=x.last_decision AND d.action=x.outcome AND d.experiment=x.id) "
-     "LIMIT 1"},
+     "decisions d WHERE d.number=x.last_decision AND d.experiment=x.id AND (d.action=x.outcome OR "
+     "(d.action='conclude' AND d.test=x.outcome))) LIMIT 1"},
 };
 
 int replay_audit(struct store *s, char *out, size_t cap, struct err *e)

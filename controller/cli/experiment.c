@@ -88,7 +88,7 @@ static int grid_of(struct cli *c, const char *text, json_t *matrix, struct err *
     if (!equals)
         return err_set(e, ERR_INVALID, "--grid: '%.60s' is not NAME=VALUE,VALUE", text);
     struct str list = arena_printf(&c->arena, "[%s]", equals + 1);
-    if (!list.p || json_parse(list, 0, &values, NULL) != ERR_OK)
+    if (!list.p || json_parse(list, JSON_ANY_VALUE, &values, NULL) != ERR_OK)
         return err_set(e, ERR_INVALID, "--grid: '%.60s' is not NAME=VALUE,VALUE", text);
     json_object_setn_new(matrix, text, (size_t)(equals - text), values);
     return ERR_OK;
