@@ -55,7 +55,10 @@ void buf_put_c(struct buf *b, const char *c)
 
 void buf_put_char(struct buf *b, char c)
 {
-    buf_put(b, &c, 1);
+    if (!b->failed && b->n < b->cap)
+        b->p[b->n++] = c;
+    else
+        buf_put(b, &c, 1);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

@@ -105,10 +105,15 @@ static int refuse(const struct json_at *at, struct err *e, const char *want)
     return err_set(e, ERR_INVALID, "%s: must be %s, got %s", path, want, found(at->v, what));
 }
 
+static bool is_absent(const struct json_at *at)
+{
+    return !at->v || json_is_null(at->v);
+}
+
 /* ERR_NOT_FOUND for nothing and null, so that each getter starts the same way. */
 static int present(const struct json_at *at, const char *want, struct err *e)
 {
-    if (at->v && !json_is_null(at->v))
+    if (!is_absent(at))
         return ERR_OK;
     char path[PATH_CAP];
     json_path(at, path, sizeof path);
@@ -146,30 +151,26 @@ static bool as_integer(const json_t *v, int64_t *out)
 
 int json_get_i64(const struct json_at *at, int64_t min, int64_t max, int64_t *out, struct err *e)
 {
+    int64_t value = 0;
+    if (at->v && as_integer(at->v, &value) && value >= min && value <= max) {
+        *out = value;
+        return ERR_OK;
+    }
     char want[96];
     snprintf(want, sizeof want, "an integer from %" PRId64 " to %" PRId64, min, max);
-    int rc = present(at, want, e);
-    if (rc != ERR_OK)
-        return rc;
-    int64_t value = 0;
-    if (!as_integer(at->v, &value) || value < min || value > max)
-        return refuse(at, e, want);
-    *out = value;
-    return ERR_OK;
+    return is_absent(at) ? present(at, want, e) : refuse(at, e, want);
 }
 
 int json_get_f64(const struct json_at *at, double min, double max, double *out, struct err *e)
 {
+    double value = json_number_value(at->v);
+    if (json_is_number(at->v) && value >= min && value <= max) {
+        *out = value;
+        return ERR_OK;
+    }
     char want[96];
     snprintf(want, sizeof want, "a number from %g to %g", min, max);
-    int rc = present(at, want, e);
-    if (rc != ERR_OK)
-        return rc;
-    double value = json_number_value(at->v);
-    if (!json_is_number(at->v) || !(value >= min && value <= max))
-        return refuse(at, e, want);
-    *out = value;
-    return ERR_OK;
+    return is_absent(at) ? present(at, want, e) : refuse(at, e, want);
 }
 
 int json_get_bool(const struct json_at *at, bool *out, struct err *e)
@@ -210,11 +211,6 @@ int json_get_array(const struct json_at *at, size_t max_items, size_t *n, struct
 }
 
 /* Optional fields: only a value that is there can be wrong. */
-
-static bool is_absent(const struct json_at *at)
-{
-    return !at->v || json_is_null(at->v);
-}
 
 int json_opt_str(const struct json_at *obj, const char *key, struct str *out, struct err *e)
 {

@@ -51,9 +51,23 @@ static bool ends_scalar(char c)
     return c == ',' || c == '}' || c == ']' || is_space(c);
 }
 
+/* A list of plain values, as of tokens: no bracket or quote before its end. */
+static bool skip_flat_list(struct json_members *m)
+{
+    const char *p = m->text.p + m->at;
+    const char *end = p[0] == '[' ? memchr(p, ']', m->text.n - m->at) : NULL;
+    size_t n = end ? (size_t)(end - p) : 0;
+    bool is_flat = end && !memchr(p + 1, '[', n - 1) && !memchr(p, '{', n) && !memchr(p, '}', n) &&
+                   !memchr(p, '"', n);
+    m->at += is_flat ? n + 1 : 0;
+    return is_flat;
+}
+
 static bool skip_brackets(struct json_members *m)
 {
     size_t depth = 0;
+    if (skip_flat_list(m))
+        return true;
     while (m->at < m->text.n) {
         char c = m->text.p[m->at++];
         if (c == '"' && !skip_string(m))
@@ -115,5 +129,26 @@ int json_members_next(struct json_members *m, struct json_member *out, struct er
     if (!skip_value(m))
         return broken(m, "a value", e);
     out->value = str_slice(m->text, value, m->at);
+    return ERR_OK;
+}
+
+int json_items_open(struct json_members *m, struct str array, struct err *e)
+{
+    *m = (struct json_members){.text = array, .is_first = true};
+    return take(m, '[') ? ERR_OK : broken(m, "'['", e);
+}
+
+int json_items_next(struct json_members *m, struct str *value, struct err *e)
+{
+    if (m->is_first && take(m, ']'))
+        return end_object(m, e);
+    if (!m->is_first && !take(m, ','))
+        return take(m, ']') ? end_object(m, e) : broken(m, "',' or ']'", e);
+    m->is_first = false;
+    skip_space(m);
+    size_t start = m->at;
+    if (!skip_value(m))
+        return broken(m, "a value", e);
+    *value = str_slice(m->text, start, m->at);
     return ERR_OK;
 }

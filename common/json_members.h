@@ -25,4 +25,8 @@ MUST_USE int json_members_open(struct json_members *m, struct str object, struct
 /* ERR_NOT_FOUND after the last one; ERR_INVALID with the byte where the text breaks. */
 MUST_USE int json_members_next(struct json_members *m, struct json_member *out, struct err *e);
 
+/* The same for the items of an array: its values only. */
+MUST_USE int json_items_open(struct json_members *m, struct str array, struct err *e);
+MUST_USE int json_items_next(struct json_members *m, struct str *value, struct err *e);
+
 #endif

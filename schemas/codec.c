@@ -26,7 +26,7 @@ static bool is_other_version(struct str got, const char *schema)
     return str_starts(got, stem);
 }
 
-static int check_size(struct str text, const char *schema, size_t max_bytes, struct err *e)
+int codec_check_size(struct str text, const char *schema, size_t max_bytes, struct err *e)
 {
     if (text.n <= max_bytes)
         return ERR_OK;
@@ -59,7 +59,7 @@ static int parse(struct str text, const char *schema, json_t **out, struct err *
 int codec_open(struct str text, const char *schema, size_t max_bytes, json_t **out, struct err *e)
 {
     *out = NULL;
-    int rc = check_size(text, schema, max_bytes, e);
+    int rc = codec_check_size(text, schema, max_bytes, e);
     return rc == ERR_OK ? parse(text, schema, out, e) : rc;
 }
 
@@ -101,7 +101,7 @@ int codec_open_apart(struct str text, const char *schema, size_t max_bytes,
     *out = NULL;
     for (size_t i = 0; i < n; i++)
         apart[i].text = (struct str){0};
-    int rc = check_size(text, schema, max_bytes, e);
+    int rc = codec_check_size(text, schema, max_bytes, e);
     if (rc != ERR_OK)
         return rc;
     buf_init(&rest, max_bytes + 2);
@@ -114,12 +114,17 @@ int codec_open_apart(struct str text, const char *schema, size_t max_bytes,
     return rc;
 }
 
-void codec_append_text(struct buf *object, const char *key, struct str text)
+int codec_parse_apart(const struct codec_apart *apart, json_t **doc, struct err *e)
 {
-    object->n--; /* the closing brace */
-    buf_printf(object, ",\"%s\":", key);
-    buf_put_str(object, text);
-    buf_put_char(object, '}');
+    json_t *v = NULL;
+    int rc = apart->text.n ? json_parse(apart->text, JSON_ANY_VALUE, &v, e) : ERR_OK;
+    if (rc != ERR_OK)
+        return err_wrap(e, "%s", apart->key);
+    *doc = json_object();
+    rc = v ? codec_put(*doc, apart->key, v, e) : *doc ? ERR_OK : no_memory(e);
+    if (rc != ERR_OK)
+        json_decref(*doc);
+    return rc;
 }
 
 json_t *codec_new(const char *schema)
@@ -231,6 +236,12 @@ static int read_hex(const struct json_at *at, const struct codec_field *f, struc
 int codec_read(const struct json_at *obj, const struct codec_field *field, size_t n,
                struct arena *a, void *out, struct err *e)
 {
+    return codec_read_others(obj, field, n, 0, a, out, e);
+}
+
+int codec_read_others(const struct json_at *obj, const struct codec_field *field, size_t n,
+                      uint64_t done, struct arena *a, void *out, struct err *e)
+{
     static read_fn *const readers[] = {
         [CODEC_TEXT] = read_text, [CODEC_U64] = read_u64,   [CODEC_U32] = read_u32,
         [CODEC_I64] = read_i64,   [CODEC_REAL] = read_real, [CODEC_BOOL] = read_bool,
@@ -238,6 +249,8 @@ int codec_read(const struct json_at *obj, const struct codec_field *field, size_
     };
     for (size_t i = 0; i < n; i++) {
         const struct codec_field *f = &field[i];
+        if (i < 64 && done >> i & 1)
+            continue;
         struct json_at at = json_field(obj, f->key);
         void *place = (char *)out + f->offset;
         bool is_absent = !at.v || json_is_null(at.v);
@@ -297,10 +310,15 @@ static json_t *write_hex(const void *in)
     return json_string(in);
 }
 
-static bool is_empty(const struct codec_field *f, const void *in)
+bool codec_is_empty(const struct codec_field *f, const void *in)
 {
     return (f->type == CODEC_TEXT && ((const struct str *)in)->n == 0) ||
            (f->type == CODEC_REAL && isnan(*(const double *)in));
+}
+
+int codec_refuse_u64(const char *key, struct err *e)
+{
+    return err_set(e, ERR_INVALID, "%s: value above 2^63-1 cannot travel in JSON", key);
 }
 
 int codec_write(json_t *obj, const struct codec_field *field, size_t n, const void *in,
@@ -314,10 +332,10 @@ int codec_write(json_t *obj, const struct codec_field *field, size_t n, const vo
     for (size_t i = 0; i < n; i++) {
         const struct codec_field *f = &field[i];
         const void *place = (const char *)in + f->offset;
-        if ((f->flags & CODEC_SKIP_EMPTY) && is_empty(f, place))
+        if ((f->flags & CODEC_SKIP_EMPTY) && codec_is_empty(f, place))
             continue;
         if (f->type == CODEC_U64 && *(const uint64_t *)place > INT64_MAX)
-            return err_set(e, ERR_INVALID, "%s: value above 2^63-1 cannot travel in JSON", f->key);
+            return codec_refuse_u64(f->key, e);
         int rc = codec_put(obj, f->key, writers[f->type](place), e);
         if (rc != ERR_OK)
             return rc;

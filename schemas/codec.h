@@ -30,6 +30,7 @@ struct codec_field {
 
 enum { CODEC_MAX_NAME = 256 }; /* longest id, route, arm, author, model */
 
+MUST_USE int codec_check_size(struct str text, const char *schema, size_t max_bytes, struct err *e);
 /* Parses a message and checks "schema". ERR_INVALID: too large, not JSON, no schema, another
  * message; ERR_UNSUPPORTED: another version of it. Release with json_decref. */
 MUST_USE int codec_open(struct str text, const char *schema, size_t max_bytes, json_t **out,
@@ -43,15 +44,23 @@ struct codec_apart {
  * text checks it. */
 MUST_USE int codec_open_apart(struct str text, const char *schema, size_t max_bytes,
                               struct codec_apart *apart, size_t n, json_t **out, struct err *e);
-/* Takes the tree back to text: {...} becomes {...,"key":TEXT}, for texts that are JSON already. */
-void codec_append_text(struct buf *object, const char *key, struct str text);
+/* {key: value} of such a member as a tree, so that messages name its place; {} when it is absent.
+ * Release with json_decref. */
+MUST_USE int codec_parse_apart(const struct codec_apart *apart, json_t **doc, struct err *e);
 /* New object with "schema" first. NULL when memory is out. */
 json_t *codec_new(const char *schema);
 
 MUST_USE int codec_read(const struct json_at *obj, const struct codec_field *field, size_t n,
                         struct arena *a, void *out, struct err *e);
+/* All but those whose bit (of the first 64) is set in `done`. */
+MUST_USE int codec_read_others(const struct json_at *obj, const struct codec_field *field, size_t n,
+                               uint64_t done, struct arena *a, void *out, struct err *e);
 MUST_USE int codec_write(json_t *obj, const struct codec_field *field, size_t n, const void *in,
                          struct err *e);
+
+int codec_refuse_u64(const char *key, struct err *e); /* ERR_INVALID */
+/* A field that CODEC_SKIP_EMPTY leaves out. */
+bool codec_is_empty(const struct codec_field *f, const void *in);
 
 /* Takes v; ERR_NOMEM when v is NULL or memory is out. */
 MUST_USE int codec_put(json_t *obj, const char *key, json_t *v, struct err *e);

@@ -4,29 +4,29 @@
  * No state; any thread. */
 #include "schemas/output.h"
 
-#include "schemas/codec.h"
+#include "common/json_members.h"
+#include "schemas/codec_direct.h"
+#include "schemas/plain.h"
 #include "schemas/token_lists.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
-enum { MAX_MESSAGES = 4096, MAX_METADATA_BYTES = 256 * 1024 };
+enum { MAX_MESSAGES = 4096, PLAIN_MESSAGES = 16, MAX_METADATA_BYTES = 256 * 1024 };
 
 #define FIELD(key, type, flags, max)                                                               \
     {                                                                                              \
 #key, type, flags, offsetof(struct output, key), 0, max                                    \
     }
 
-static const struct codec_field KEY_FIELDS[] = {
+static const struct codec_field FIELDS[] = {
+    /* the key first */
     FIELD(engine, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
     FIELD(epoch, CODEC_U64, CODEC_REQUIRED, 0),
     FIELD(seq, CODEC_U64, CODEC_REQUIRED, 0),
     FIELD(request_id, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
     FIELD(choice, CODEC_U32, 0, 0),
-};
-
-static const struct codec_field FIELDS[] = {
     FIELD(route, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
     FIELD(revision, CODEC_U64, CODEC_REQUIRED, 0),
     FIELD(arm, CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, CODEC_MAX_NAME),
@@ -50,7 +50,14 @@ static const struct codec_field FIELDS[] = {
     FIELD(weights, CODEC_TEXT, CODEC_SKIP_EMPTY, CODEC_MAX_NAME),
 };
 
-enum { N_KEY = sizeof KEY_FIELDS / sizeof *KEY_FIELDS, N_FIELD = sizeof FIELDS / sizeof *FIELDS };
+enum { N_KEY = 5, N_FIELD = sizeof FIELDS / sizeof *FIELDS };
+
+static const struct codec_field MESSAGE_FIELDS[] = {
+    {"role", CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY, offsetof(struct output_message, role), 0,
+     64},
+    {"content", CODEC_TEXT, CODEC_REQUIRED, offsetof(struct output_message, content), 0,
+     OUTPUT_MAX_BYTES},
+};
 
 static int no_memory(struct err *e)
 {
@@ -59,39 +66,56 @@ static int no_memory(struct err *e)
 
 /* Encoding. */
 
-static int put_messages(json_t *obj, const struct output *o, struct err *e)
+static int put_messages(struct buf *out, const struct output *o, struct err *e)
 {
-    if (o->n_messages == 0)
-        return ERR_OK;
-    json_t *list = json_array();
-    bool is_good = list != NULL;
-    for (uint32_t i = 0; i < o->n_messages && is_good; i++) {
-        json_t *m = json_object();
-        is_good = json_object_set_new(m, "role", json_str(o->messages[i].role)) == 0 &&
-                  json_object_set_new(m, "content", json_str(o->messages[i].content)) == 0;
-        is_good = json_array_append_new(list, m) == 0 && is_good;
+    int rc = ERR_OK;
+    if (o->n_messages)
+        buf_put_c(out, ",\"messages\":[");
+    for (uint32_t i = 0; i < o->n_messages && rc == ERR_OK; i++) {
+        buf_put_c(out, i ? ",{" : "{");
+        rc = codec_write_direct(out, MESSAGE_FIELDS, 2, &o->messages[i], e);
+        buf_put_char(out, '}');
     }
-    int rc = codec_put(obj, "messages", list, e);
-    return is_good ? rc : no_memory(e);
+    if (o->n_messages)
+        buf_put_char(out, ']');
+    return rc;
+}
+
+/* ,"key":VALUE from a tree, which is released. */
+static int put_tree(struct buf *out, const char *key, json_t *v, struct err *e)
+{
+    int rc = v ? ERR_OK : no_memory(e);
+    buf_put_c(out, ",\"");
+    buf_put_c(out, key);
+    buf_put_c(out, "\":");
+    if (rc == ERR_OK)
+        rc = json_write(v, out, e);
+    json_decref(v);
+    return rc;
+}
+
+static int put_metadata(struct buf *out, struct str text, struct err *e)
+{
+    json_t *v = NULL;
+    if (text.n == 0)
+        return ERR_OK;
+    int rc = json_parse(text, 0, &v, e);
+    return rc == ERR_OK ? put_tree(out, "metadata", v, e) : err_wrap(e, "metadata");
 }
 
 int output_encode(const struct output *o, struct buf *out, struct err *e)
 {
-    json_t *obj = codec_new(OUTPUT_SCHEMA);
-    if (!obj)
-        return no_memory(e);
-    int rc = codec_write(obj, KEY_FIELDS, N_KEY, o, e);
+    codec_open_direct(out, OUTPUT_SCHEMA);
+    int rc = codec_write_direct(out, FIELDS, N_FIELD, o, e);
     if (rc == ERR_OK)
-        rc = codec_write(obj, FIELDS, N_FIELD, o, e);
+        rc = put_messages(out, o, e);
     if (rc == ERR_OK)
-        rc = put_messages(obj, o, e);
+        rc = put_tree(out, "effective", params_encode(&o->effective), e);
     if (rc == ERR_OK)
-        rc = codec_put(obj, "effective", params_encode(&o->effective), e);
+        rc = put_metadata(out, o->metadata, e);
+    buf_put_char(out, '}');
     if (rc == ERR_OK)
-        rc = codec_put_object_text(obj, "metadata", o->metadata, e);
-    if (rc == ERR_OK)
-        rc = json_write(obj, out, e);
-    json_decref(obj);
+        rc = buf_check(out, "output", e);
     if (rc != ERR_OK)
         return rc;
     token_lists_append(out, o);
@@ -100,15 +124,60 @@ int output_encode(const struct output *o, struct buf *out, struct err *e)
 
 /* Decoding. */
 
+/* {"role":TEXT,"content":TEXT} and no more. */
+static enum plain take_message(struct str text, struct arena *a, struct output_message *out)
+{
+    struct json_members members;
+    struct json_member m;
+    enum plain taken = PLAIN_TAKEN;
+    int rc = json_members_open(&members, text, NULL);
+    while (rc == ERR_OK && taken == PLAIN_TAKEN &&
+           (rc = json_members_next(&members, &m, NULL)) == ERR_OK) {
+        bool is_role = str_eq_c(m.key, "role");
+        if (is_role || str_eq_c(m.key, "content"))
+            taken = plain_text(m.value, a, is_role ? &out->role : &out->content);
+        else
+            taken = PLAIN_NOT;
+    }
+    bool is_good = rc == ERR_NOT_FOUND && out->content.p && out->role.n > 0 && out->role.n <= 64;
+    return taken == PLAIN_TAKEN && !is_good ? PLAIN_NOT : taken;
+}
+
+static enum plain take_messages(struct str text, struct arena *a, struct output *out)
+{
+    struct output_message few[PLAIN_MESSAGES];
+    struct json_members items;
+    struct str item;
+    uint32_t n = 0;
+    enum plain taken = PLAIN_TAKEN;
+    int rc = json_items_open(&items, text, NULL);
+    while (rc == ERR_OK && taken == PLAIN_TAKEN &&
+           (rc = json_items_next(&items, &item, NULL)) == ERR_OK) {
+        if (n == PLAIN_MESSAGES)
+            return PLAIN_NOT;
+        few[n] = (struct output_message){{0}, {0}};
+        taken = take_message(item, a, &few[n++]);
+    }
+    if (taken != PLAIN_TAKEN || rc != ERR_NOT_FOUND)
+        return taken == PLAIN_TAKEN ? PLAIN_NOT : taken;
+    struct output_message *m = arena_array(a, n + 1, sizeof *m);
+    if (!m)
+        return PLAIN_NO_MEMORY;
+    memcpy(m, few, n * sizeof *m);
+    out->messages = m;
+    out->n_messages = n;
+    return PLAIN_TAKEN;
+}
+
+static enum plain take_effective(struct str text, struct arena *a, struct output *out)
+{
+    (void)a;
+    return params_take_plain(text, &out->effective) ? PLAIN_TAKEN : PLAIN_NOT;
+}
+
 static int get_messages(const struct json_at *root, struct arena *a, struct output *out,
                         struct err *e)
 {
-    static const struct codec_field fields[] = {
-        {"role", CODEC_TEXT, CODEC_REQUIRED | CODEC_NOT_EMPTY,
-         offsetof(struct output_message, role), 0, 64},
-        {"content", CODEC_TEXT, CODEC_REQUIRED, offsetof(struct output_message, content), 0,
-         OUTPUT_MAX_BYTES},
-    };
     struct json_at at = json_field(root, "messages");
     if (!at.v || json_is_null(at.v))
         return ERR_OK;
@@ -123,42 +192,70 @@ static int get_messages(const struct json_at *root, struct arena *a, struct outp
         struct json_at item = json_item(&at, i);
         rc = json_get_object(&item, e);
         if (rc == ERR_OK)
-            rc = codec_read(&item, fields, 2, a, &m[i], e);
+            rc = codec_read(&item, MESSAGE_FIELDS, 2, a, &m[i], e);
     }
     out->messages = m;
     out->n_messages = (uint32_t)n;
     return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
 }
 
-static int decode_body(const struct json_at *root, struct arena *a, struct output *out,
-                       struct err *e)
+static int get_effective(const struct json_at *root, struct arena *a, struct output *out,
+                         struct err *e)
 {
-    int rc = codec_read(root, KEY_FIELDS, N_KEY, a, out, e);
-    if (rc == ERR_OK)
-        rc = codec_read(root, FIELDS, N_FIELD, a, out, e);
-    if (rc == ERR_OK)
-        rc = get_messages(root, a, out, e);
-    if (rc != ERR_OK)
-        return rc;
-    struct json_at effective = json_field(root, "effective");
-    rc = params_decode_known(&effective, a, &out->effective, e);
-    if (rc == ERR_OK)
-        rc = codec_get_object_text(root, "metadata", MAX_METADATA_BYTES, a, &out->metadata, e);
+    struct json_at at = json_field(root, "effective");
+    return params_decode_known(&at, a, &out->effective, e);
+}
+
+static int get_metadata(const struct json_at *root, struct arena *a, struct output *out,
+                        struct err *e)
+{
+    return codec_get_object_text(root, "metadata", MAX_METADATA_BYTES, a, &out->metadata, e);
+}
+
+enum { TOKEN_IDS, LOGPROBS, MESSAGES, EFFECTIVE, METADATA, N_APART };
+
+/* The members that are neither flat nor token lists: as they are usually written, or by a tree. */
+static int decode_parts(const struct codec_apart part[N_APART], struct arena *a, struct output *out,
+                        struct err *e)
+{
+    static enum plain (*const TAKE[N_APART])(struct str text, struct arena * a,
+                                             struct output * out) = {
+        [MESSAGES] = take_messages, [EFFECTIVE] = take_effective};
+    static int (*const GET[N_APART])(const struct json_at *root, struct arena *a,
+                                     struct output *out, struct err *e) = {
+        [MESSAGES] = get_messages, [EFFECTIVE] = get_effective, [METADATA] = get_metadata};
+    int rc = ERR_OK;
+    for (int i = MESSAGES; i < N_APART && rc == ERR_OK; i++) {
+        enum plain taken = TAKE[i] ? TAKE[i](part[i].text, a, out) : PLAIN_NOT;
+        if (taken == PLAIN_NO_MEMORY)
+            rc = no_memory(e);
+        if (taken != PLAIN_NOT)
+            continue;
+        json_t *doc = NULL;
+        rc = codec_parse_apart(&part[i], &doc, e);
+        struct json_at root = json_root(doc);
+        if (rc == ERR_OK)
+            rc = GET[i](&root, a, out, e);
+        json_decref(doc);
+    }
     return rc;
 }
 
 int output_decode(struct str json, struct arena *a, struct output *out, struct err *e)
 {
-    *out = (struct output){0};
-    json_t *doc = NULL;
-    struct codec_apart lists[] = {{.key = "token_ids"}, {.key = "logprobs"}};
-    int rc = codec_open_apart(json, OUTPUT_SCHEMA, OUTPUT_MAX_BYTES, lists, 2, &doc, e);
-    if (rc != ERR_OK)
-        return rc;
-    struct json_at root = json_root(doc);
-    rc = decode_body(&root, a, out, e);
-    json_decref(doc);
-    return rc == ERR_OK ? token_lists_read(lists[0].text, lists[1].text, a, out, e) : rc;
+    *out = (struct output){.metadata = STR("")};
+    struct codec_apart part[N_APART] = {
+        [TOKEN_IDS] = {.key = "token_ids"}, [LOGPROBS] = {.key = "logprobs"},
+        [MESSAGES] = {.key = "messages"},   [EFFECTIVE] = {.key = "effective"},
+        [METADATA] = {.key = "metadata"},
+    };
+    const struct codec_direct c = {OUTPUT_SCHEMA, OUTPUT_MAX_BYTES, FIELDS, N_FIELD, part, N_APART};
+    int rc = codec_read_direct(json, &c, a, out, e);
+    if (rc == ERR_OK)
+        rc = decode_parts(part, a, out, e);
+    if (rc == ERR_OK)
+        rc = token_lists_read(part[TOKEN_IDS].text, part[LOGPROBS].text, a, out, e);
+    return rc;
 }
 
 int output_decode_key(struct str json, struct arena *a, struct output *out, struct err *e)
@@ -172,7 +269,7 @@ int output_decode_key(struct str json, struct arena *a, struct output *out, stru
     if (rc != ERR_OK)
         return rc;
     struct json_at root = json_root(doc);
-    rc = codec_read(&root, KEY_FIELDS, N_KEY, a, out, e);
+    rc = codec_read(&root, FIELDS, N_KEY, a, out, e);
     json_decref(doc);
     return rc;
 }

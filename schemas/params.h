@@ -56,6 +56,9 @@ MUST_USE int params_decode(const struct json_at *at, struct arena *a, struct par
 /* For records of another build: unknown keys are left out, known ones are checked. */
 MUST_USE int params_decode_known(const struct json_at *at, struct arena *a, struct params *out,
                                  struct err *e);
+/* The same for a text of known keys with plain numbers in range, without a tree; false: anything
+ * else, which params_decode_known then takes or words what is wrong with it. */
+bool params_take_plain(struct str object, struct params *out);
 json_t *params_encode(const struct params *p);
 MUST_USE int param_set_decode(const struct json_at *at, struct arena *a, struct param_set *out,
                               struct err *e);

@@ -3,7 +3,9 @@
 #include "schemas/params.h"
 
 #include "common/hash.h"
+#include "common/json_members.h"
 #include "common/nearest.h"
+#include "schemas/plain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -116,6 +118,25 @@ int params_decode_known(const struct json_at *at, struct arena *a, struct params
                         struct err *e)
 {
     return decode(at, false, a, out, e);
+}
+
+bool params_take_plain(struct str object, struct params *out)
+{
+    struct json_members members;
+    struct json_member m;
+    struct params p = {0};
+    enum param_id id;
+    double v;
+    int rc = json_members_open(&members, object, NULL);
+    while (rc == ERR_OK && (rc = json_members_next(&members, &m, NULL)) == ERR_OK) {
+        if (!param_find(m.key, &id) || !plain_real(m.value, &v))
+            return false;
+        rc = params_put(&p, id, v, NULL);
+    }
+    if (rc != ERR_NOT_FOUND)
+        return false;
+    *out = p;
+    return true;
 }
 
 int param_set_decode(const struct json_at *at, struct arena *a, struct param_set *out,

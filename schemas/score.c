@@ -2,7 +2,7 @@
  * its text, so that a verifier neither understands nor rewrites it. No state; any thread. */
 #include "schemas/score.h"
 
-#include "schemas/codec.h"
+#include "schemas/codec_direct.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,45 +61,35 @@ const char *score_outcome_name(enum score_outcome o)
 
 /* Encoding. */
 
-static int put_check(json_t *list, const struct check_result *c, struct err *e)
+static int put_check(struct buf *out, const struct check_result *c, struct err *e)
 {
     struct check_result copy = *c;
     if (c->outcome == SCORE_UNSCORED)
         copy.value = NAN; /* left out: never a zero */
-    json_t *obj = json_object();
-    int rc = codec_put(obj, "outcome", json_string(score_outcome_name(c->outcome)), e);
-    if (rc == ERR_OK)
-        rc = codec_write(obj, CHECK_FIELDS, N_CHECK_FIELD, &copy, e);
-    if (json_array_append_new(list, obj) != 0 && rc == ERR_OK)
-        rc = err_set(e, ERR_NOMEM, "out of memory for a score");
+    buf_put_c(out, "{\"outcome\":\"");
+    buf_put_c(out, score_outcome_name(c->outcome));
+    buf_put_char(out, '"');
+    int rc = codec_write_direct(out, CHECK_FIELDS, N_CHECK_FIELD, &copy, e);
+    buf_put_char(out, '}');
     return rc;
 }
 
-static int put_checks(json_t *obj, const struct score *s, struct err *e)
+static int put_checks(struct buf *out, const struct score *s, struct err *e)
 {
-    json_t *list = json_array();
     int rc = ERR_OK;
-    for (uint32_t i = 0; i < s->n_check && i < SCORE_MAX_CHECKS && rc == ERR_OK; i++)
-        rc = put_check(list, &s->check[i], e);
-    int put_rc = codec_put(obj, "checks", list, e);
-    return rc != ERR_OK ? rc : put_rc;
+    buf_put_c(out, ",\"checks\":[");
+    for (uint32_t i = 0; i < s->n_check && i < SCORE_MAX_CHECKS && rc == ERR_OK; i++) {
+        if (i)
+            buf_put_char(out, ',');
+        rc = put_check(out, &s->check[i], e);
+    }
+    buf_put_char(out, ']');
+    return rc;
 }
 
 static bool is_object_text(struct str text)
 {
     return text.n >= 2 && text.p[0] == '{' && text.p[text.n - 1] == '}';
-}
-
-/* {...} becomes {...,"output":TEXT}. */
-static int write_with_output(const json_t *obj, struct str output, struct buf *out, struct err *e)
-{
-    if (!is_object_text(output))
-        return err_set(e, ERR_INVALID, "score: the scored output must be a JSON object");
-    int rc = json_write(obj, out, e);
-    if (rc != ERR_OK)
-        return rc;
-    codec_append_text(out, "output", output);
-    return buf_check(out, "score", e);
 }
 
 int score_encode(const struct score *s, struct buf *out, struct err *e)
@@ -109,18 +99,17 @@ int score_encode(const struct score *s, struct buf *out, struct err *e)
         copy.reward = NAN;
     else if (!(s->reward >= 0 && s->reward <= 1))
         return err_set(e, ERR_INVALID, "score: reward %g is outside [0, 1]", s->reward);
-    json_t *obj = codec_new(SCORE_SCHEMA);
-    if (!obj)
-        return err_set(e, ERR_NOMEM, "out of memory for a score");
-    int rc = codec_write(obj, FIELDS, N_FIELD, &copy, e);
+    if (!is_object_text(s->output_json))
+        return err_set(e, ERR_INVALID, "score: the scored output must be a JSON object");
+    codec_open_direct(out, SCORE_SCHEMA);
+    int rc = codec_write_direct(out, FIELDS, N_FIELD, &copy, e);
+    buf_put_c(out, s->is_scored ? ",\"scored\":true" : ",\"scored\":false");
     if (rc == ERR_OK)
-        rc = codec_put(obj, "scored", json_boolean(s->is_scored), e);
-    if (rc == ERR_OK)
-        rc = put_checks(obj, s, e);
-    if (rc == ERR_OK)
-        rc = write_with_output(obj, s->output_json, out, e);
-    json_decref(obj);
-    return rc;
+        rc = put_checks(out, s, e);
+    buf_put_c(out, ",\"output\":");
+    buf_put_str(out, s->output_json);
+    buf_put_char(out, '}');
+    return rc == ERR_OK ? buf_check(out, "score", e) : rc;
 }
 
 /* Decoding. */

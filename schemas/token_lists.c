@@ -2,6 +2,7 @@
 #include "schemas/token_lists.h"
 
 #include "schemas/codec.h"
+#include "schemas/plain.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,93 +40,63 @@ void token_lists_append(struct buf *object, const struct output *o)
     buf_put_c(object, "]}");
 }
 
-/* Reading, the plain way: [12,345] and [-0.5,0.0]. False: not of that form. */
+/* Reading, the plain way: [12,345] and [-0.5,0.0]. */
 
-struct digits {
-    uint64_t value;
-    unsigned n;
-};
-
-static size_t take_digits(struct str s, size_t at, struct digits *d)
+static bool is_digit(char c)
 {
-    for (; at < s.n && s.p[at] >= '0' && s.p[at] <= '9' && d->n < MAX_DIGITS; at++, d->n++)
-        d->value = d->value * 10 + (uint64_t)(s.p[at] - '0');
-    return at;
+    return (unsigned char)(c - '0') <= 9;
 }
 
-static bool is_end_of_item(struct str s, size_t at)
+/* p runs to the last byte of the list, a bracket: no digit, so it ends every run. */
+static const char *take_digits(const char *p, uint64_t *value, unsigned *n)
 {
-    return at < s.n && (s.p[at] == ',' || (s.p[at] == ']' && at + 1 == s.n));
+    uint64_t v = *value;
+    unsigned left = MAX_DIGITS - *n;
+    for (; left && is_digit(*p); left--)
+        v = v * 10 + (uint64_t)(*p++ - '0');
+    *value = v;
+    *n = MAX_DIGITS - left;
+    return p;
 }
 
-/* A leading zero stands alone (RFC 8259 section 6). Returns where the number ends, 0 = not plain.
- */
-static size_t take_whole(struct str s, size_t at, struct digits *d)
+/* A leading zero stands alone (RFC 8259 section 6). NULL = not plain. */
+static const char *take_whole(const char *p, uint64_t *value, unsigned *n)
 {
-    size_t end = take_digits(s, at, d);
-    bool is_good = end > at && (s.p[at] != '0' || end == at + 1);
-    return is_good ? end : 0;
+    const char *end = take_digits(p, value, n);
+    return end > p && (*p != '0' || end == p + 1) ? end : NULL;
 }
 
-static size_t take_id(struct str s, size_t at, int32_t *out)
+static const char *take_id(const char *p, void *out)
 {
-    struct digits d = {0};
-    size_t end = take_whole(s, at, &d);
-    *out = (int32_t)d.value;
-    return d.value <= INT32_MAX ? end : 0;
+    uint64_t value = 0;
+    unsigned n = 0;
+    const char *end = take_whole(p, &value, &n);
+    *(int32_t *)out = (int32_t)value;
+    return value <= INT32_MAX ? end : NULL;
 }
 
 /* The mantissa and the power of ten are exact, so their quotient is the nearest double. */
-static size_t take_logprob(struct str s, size_t at, float *out)
+static const char *take_logprob(const char *p, void *out)
 {
     static const double POWER[MAX_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-    struct digits d = {0};
-    bool is_negative = s.p[at] == '-';
-    size_t end = take_whole(s, at + is_negative, &d);
-    if (!end || end + 1 >= s.n || s.p[end] != '.')
-        return 0;
-    unsigned n_whole = d.n;
-    size_t decimals = end + 1;
-    end = take_digits(s, decimals, &d);
-    double v = (double)d.value / POWER[d.n - n_whole];
-    *out = (float)(is_negative ? -v : v);
-    return end > decimals && (is_negative || d.value == 0) ? end : 0;
-}
-
-static uint32_t count_items(struct str s)
-{
-    uint32_t n = 1;
-    for (size_t i = 0; i < s.n && n <= OUTPUT_MAX_TOKENS; i++)
-        n += s.p[i] == ',';
-    return n;
+    uint64_t value = 0;
+    unsigned n = 0;
+    bool is_negative = *p == '-';
+    const char *end = take_whole(p + is_negative, &value, &n);
+    if (!end || *end != '.')
+        return NULL;
+    unsigned n_whole = n;
+    const char *decimals = end + 1;
+    end = take_digits(decimals, &value, &n);
+    double v = (double)value / POWER[n - n_whole];
+    *(float *)out = (float)(is_negative ? -v : v);
+    return end > decimals && (is_negative || value == 0) ? end : NULL;
 }
 
 static bool is_list(struct str s)
 {
     return s.n > 2 && s.p[0] == '[' && s.p[s.n - 1] == ']';
-}
-
-static bool read_plain_ids(struct str s, int32_t *out, uint32_t n)
-{
-    size_t at = 1;
-    for (uint32_t i = 0; i < n; i++, at++) {
-        at = take_id(s, at, &out[i]);
-        if (!at || !is_end_of_item(s, at))
-            return false;
-    }
-    return at == s.n;
-}
-
-static bool read_plain_logprobs(struct str s, float *out, uint32_t n)
-{
-    size_t at = 1;
-    for (uint32_t i = 0; i < n; i++, at++) {
-        at = take_logprob(s, at, &out[i]);
-        if (!at || !is_end_of_item(s, at))
-            return false;
-    }
-    return at == s.n;
 }
 
 /* Reading, over a tree. */
@@ -171,13 +142,11 @@ static int read_items(const struct json_at *at, struct list *l, struct arena *a,
     return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
 }
 
-/* Wrapped in an object, so that messages say $.token_ids[3]. */
 static int read_tree(struct str text, struct list *l, struct arena *a, struct err *e)
 {
-    json_t *list = NULL, *doc = json_object();
-    int rc = json_parse(text, JSON_ANY_VALUE, &list, e);
-    if (rc == ERR_OK)
-        rc = codec_put(doc, l->key, list, e);
+    const struct codec_apart list = {l->key, text};
+    json_t *doc = NULL;
+    int rc = codec_parse_apart(&list, &doc, e);
     struct json_at root = json_root(doc), at = json_field(&root, l->key);
     if (rc == ERR_OK && !json_is_null(at.v))
         rc = read_items(&at, l, a, e);
@@ -185,47 +154,55 @@ static int read_tree(struct str text, struct list *l, struct arena *a, struct er
     return rc;
 }
 
-static void *array_for(struct str s, struct arena *a, uint32_t *n)
-{
-    *n = is_list(s) ? count_items(s) : 0;
-    return *n && *n <= OUTPUT_MAX_TOKENS ? arena_array(a, *n, sizeof(int32_t)) : NULL;
-}
+typedef const char *take_item_fn(const char *p, void *out);
 
-static int read_ids(struct str s, struct arena *a, struct output *out, struct err *e)
+/* A list of n bytes has fewer than n / 2 items. Inline: take is a constant then. */
+static inline enum plain read_plain(struct str s, struct arena *a, take_item_fn *take,
+                                    struct list *l)
 {
-    struct list l = {.key = "token_ids", .item = item_id};
-    int32_t *plain = array_for(s, a, &l.n);
-    if (plain && read_plain_ids(s, plain, l.n)) {
-        out->token_ids = plain;
-        out->n_tokens = l.n;
-        return ERR_OK;
+    if (!is_list(s))
+        return PLAIN_NOT;
+    const char *p = s.p + 1, *last = s.p + s.n - 1;
+    size_t n = 0, most = s.n / 2 < OUTPUT_MAX_TOKENS ? s.n / 2 : OUTPUT_MAX_TOKENS;
+    unsigned char *values = arena_array(a, most, sizeof(int32_t));
+    if (!values)
+        return PLAIN_NO_MEMORY;
+    for (; n < most; p++) {
+        p = take(p, values + n++ * sizeof(int32_t));
+        if (!p || (*p != ',' && p != last))
+            return PLAIN_NOT;
+        if (p == last) {
+            l->values = values;
+            l->n = (uint32_t)n;
+            return PLAIN_TAKEN;
+        }
     }
-    l.n = 0;
-    int rc = s.n ? read_tree(s, &l, a, e) : ERR_OK;
-    out->token_ids = l.values;
-    out->n_tokens = l.n;
-    return rc;
+    return PLAIN_NOT;
 }
 
-static int read_logprobs(struct str s, struct arena *a, struct output *out, struct err *e)
+static int read_list(struct str s, take_item_fn *take, struct list *l, struct arena *a,
+                     struct err *e)
 {
-    struct list l = {.key = "logprobs", .item = item_logprob};
-    float *plain = array_for(s, a, &l.n);
-    int rc = ERR_OK;
-    if (plain && read_plain_logprobs(s, plain, l.n))
-        l.values = plain;
-    else if (s.n)
-        rc = read_tree(s, &l, a, e);
-    if (rc == ERR_OK && l.values && l.n != out->n_tokens)
-        rc = err_set(e, ERR_INVALID, "$.logprobs: has %u items, $.token_ids has %u", l.n,
-                     out->n_tokens);
-    out->logprobs = l.values;
-    return rc;
+    enum plain taken =
+        take == take_id ? read_plain(s, a, take_id, l) : read_plain(s, a, take_logprob, l);
+    if (taken == PLAIN_NO_MEMORY)
+        return err_set(e, ERR_NOMEM, "out of memory for the tokens of an output");
+    return taken == PLAIN_NOT && s.n ? read_tree(s, l, a, e) : ERR_OK;
 }
 
 int token_lists_read(struct str ids, struct str logprobs, struct arena *a, struct output *out,
                      struct err *e)
 {
-    int rc = read_ids(ids, a, out, e);
-    return rc == ERR_OK ? read_logprobs(logprobs, a, out, e) : rc;
+    struct list id = {.key = "token_ids", .item = item_id};
+    struct list logprob = {.key = "logprobs", .item = item_logprob};
+    int rc = read_list(ids, take_id, &id, a, e);
+    if (rc == ERR_OK)
+        rc = read_list(logprobs, take_logprob, &logprob, a, e);
+    if (rc == ERR_OK && logprob.values && logprob.n != id.n)
+        rc = err_set(e, ERR_INVALID, "$.logprobs: has %u items, $.token_ids has %u", logprob.n,
+                     id.n);
+    out->token_ids = id.values;
+    out->n_tokens = id.n;
+    out->logprobs = logprob.values;
+    return rc;
 }

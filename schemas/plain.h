@@ -1,0 +1,18 @@
+/* schemas/plain.h - JSON values that are written the plain way, read straight from their text:
+ * strings with simple escapes, numbers of up to 15 digits without an exponent. The readers in this
+ * folder try these first and send the rest over a tree, which also words what is wrong. */
+#ifndef SCHEMAS_PLAIN_H
+#define SCHEMAS_PLAIN_H
+
+#include "common/arena.h"
+#include "common/err.h"
+
+enum plain { PLAIN_TAKEN, PLAIN_NOT, PLAIN_NO_MEMORY };
+
+/* A whole value, as json_members gives it. *out is the arena's, and is set only by PLAIN_TAKEN. */
+enum plain plain_text(struct str value, struct arena *a, struct str *out);
+/* True: all of it is such a number, exact. *out is set only then. */
+bool plain_integer(struct str value, int64_t *out);
+bool plain_real(struct str value, double *out);
+
+#endif
