@@ -65,7 +65,7 @@ static struct check_verdict regex_run(const void *state, const struct check_item
 
 const struct check_ops CHECK_REGEX = {
     .kind = "regex",
-    .code_version = 1,
+    .code_version = 2,
     .summary = "a PCRE2 pattern is found (or, negated, is not)",
     .option = OPTIONS,
     .n_option = OPTIONS_N,

@@ -80,19 +80,19 @@ static uint64_t mix_ngram(const uint64_t *word, size_t n)
 static bool share_of_repeats(const struct repetition *r, const struct check_item *item, double *out)
 {
     *out = 0;
-    struct str rest = item->output->text, word;
-    size_t words = text_count_words(rest), n = (size_t)r->n, capacity = 16;
+    struct str text = item->output->text;
+    uint64_t *hash = arena_array(item->arena, text.n / 2 + 1, sizeof *hash);
+    if (!hash)
+        return false;
+    size_t words = text_hash_words(text, hash), n = (size_t)r->n, capacity = 16;
     if (words < n)
         return true;
-    size_t total = words - n + 1, unique = 0, count = 0;
+    size_t total = words - n + 1, unique = 0;
     while (capacity < total * 2)
         capacity *= 2;
-    uint64_t *hash = arena_array(item->arena, words, sizeof *hash);
     uint64_t *set = arena_array(item->arena, capacity, sizeof *set);
-    if (!hash || !set)
+    if (!set)
         return false;
-    while (count < words && text_next_word(&rest, &word))
-        hash[count++] = text_hash_lower(word);
     for (size_t i = 0; i < total; i++)
         unique += set_add(set, capacity - 1, mix_ngram(hash + i, n));
     *out = 1.0 - (double)unique / (double)total;

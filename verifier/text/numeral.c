@@ -98,7 +98,8 @@ static bool after_answer(struct str s, struct str *rest)
 {
     size_t found = 0;
     for (size_t i = 0; i + 6 < s.n; i++) {
-        if (!starts_folded(s, i, "answer") || (i > 0 && is_letter(s.p[i - 1])))
+        if (lower(s.p[i]) != 'a' || !starts_folded(s, i, "answer") ||
+            (i > 0 && is_letter(s.p[i - 1])))
             continue;
         size_t end = behind_answer(s, i);
         found = end ? end : found;

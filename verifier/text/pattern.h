@@ -1,7 +1,8 @@
 /* verifier/text/pattern.h - searching hostile text for an operator's PCRE2 pattern, in bounded
  * work.
  *
- * The pattern is searched for by PCRE2's DFA matcher behind one anchored ".*?" that walks all
+ * Texts up to 8 KiB are searched by PCRE2's machine code, within a fixed number of steps. What that
+ * does not decide is searched for by its DFA matcher behind one anchored ".*?" that walks all
  * starting points at once: no backtracking, time linear in the text. What a DFA cannot do (back
  * references, \K, recursion conditions), or what needs too many states at once (each step costs
  * their square), goes to the backtracking matcher with a match limit. Both count their steps. */

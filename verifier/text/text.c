@@ -8,24 +8,43 @@
 #include <string.h>
 #include <utf8proc.h>
 
-bool text_next_char(struct str *rest, uint32_t *cp)
+static void next_wide_char(struct str *rest, uint32_t *cp)
 {
-    if (rest->n == 0)
-        return false;
     size_t n = utf8_decode(*rest, cp);
     if (n == 0) {
         *cp = 0xFFFD;
         n = utf8_invalid_run(*rest);
     }
     *rest = str_slice(*rest, n ? n : 1, rest->n);
+}
+
+static inline bool next_char(struct str *rest, uint32_t *cp)
+{
+    if (rest->n == 0)
+        return false;
+    *cp = (unsigned char)rest->p[0];
+    if (*cp < 0x80)
+        *rest = (struct str){rest->p + 1, rest->n - 1};
+    else
+        next_wide_char(rest, cp);
     return true;
+}
+
+bool text_next_char(struct str *rest, uint32_t *cp)
+{
+    return next_char(rest, cp);
+}
+
+static inline bool is_ascii_space(uint32_t cp)
+{
+    return cp == ' ' || (cp >= 0x09 && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1F);
 }
 
 bool text_is_space(uint32_t cp)
 {
     static const uint32_t wide[] = {0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000};
     if (cp < 0x80)
-        return cp == ' ' || (cp >= 0x09 && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1F);
+        return is_ascii_space(cp);
     if (cp >= 0x2000 && cp <= 0x200A)
         return true;
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
@@ -34,41 +53,79 @@ bool text_is_space(uint32_t cp)
     return false;
 }
 
+/* Behind the characters from i on that are white space, or that are none; ASCII in a tight loop. */
+static size_t skip_spaces(struct str s, size_t i)
+{
+    uint32_t cp;
+    for (struct str at; i < s.n; i = s.n - at.n) {
+        at = (struct str){s.p + i, s.n - i};
+        if (next_char(&at, &cp) && !text_is_space(cp))
+            return i;
+    }
+    return s.n;
+}
+
+static size_t skip_word(struct str s, size_t i)
+{
+    uint32_t cp;
+    for (struct str at; i < s.n; i = s.n - at.n) {
+        while (i < s.n && s.p[i] > ' ' && s.p[i] <= '~')
+            i++;
+        at = (struct str){s.p + i, s.n - i};
+        if (next_char(&at, &cp) && text_is_space(cp))
+            return i;
+    }
+    return s.n;
+}
+
 bool text_next_word(struct str *rest, struct str *word)
 {
-    struct str at = *rest, start = at;
-    uint32_t cp;
-    while (start = at, text_next_char(&at, &cp) && text_is_space(cp))
-        ;
-    if (start.n == 0) {
-        *rest = start;
-        return false;
-    }
-    struct str end = at;
-    while (end = at, text_next_char(&at, &cp) && !text_is_space(cp))
-        ;
-    *word = (struct str){start.p, start.n - end.n};
-    *rest = end;
-    return true;
+    size_t start = skip_spaces(*rest, 0), end = skip_word(*rest, start);
+    *word = str_slice(*rest, start, end);
+    *rest = str_slice(*rest, end, rest->n);
+    return start < end;
+}
+
+static const uint64_t HASH_START = 0xcbf29ce484222325u;
+
+/* FNV-1a over code points, mixed once more. */
+static inline uint64_t hash_step(uint64_t h, uint32_t cp)
+{
+    uint32_t low =
+        cp < 0x80 ? cp + 32 * (cp - 'A' < 26) : (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
+    h = (h ^ low) * 0x100000001b3u;
+    return h ^ h >> 29;
 }
 
 uint64_t text_hash_lower(struct str word)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    uint32_t cp;
-    while (text_next_char(&word, &cp)) {
-        uint32_t low = cp < 0x80 ? (cp >= 'A' && cp <= 'Z' ? cp + 32 : cp)
-                                 : (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
-        h = (h ^ low) * 0x100000001b3u;
-        h ^= h >> 29;
-    }
+    uint64_t h = HASH_START;
+    for (uint32_t cp; next_char(&word, &cp);)
+        h = hash_step(h, cp);
     return h;
+}
+
+/* Without branches on where words end: those are not to be foreseen. */
+size_t text_hash_words(struct str s, uint64_t *hash)
+{
+    uint64_t h = HASH_START;
+    size_t n = 0;
+    bool is_inside = false;
+    for (uint32_t cp; next_char(&s, &cp);) {
+        bool is_space = cp < 0x80 ? is_ascii_space(cp) : text_is_space(cp);
+        hash[n] = h;
+        n += is_space & is_inside;
+        h = is_space ? HASH_START : hash_step(h, cp);
+        is_inside = !is_space;
+    }
+    hash[n] = h;
+    return n + is_inside;
 }
 
 size_t text_count_chars(struct str s)
 {
     size_t n = 0;
-    for (uint32_t cp; text_next_char(&s, &cp);)
+    for (uint32_t cp; next_char(&s, &cp);)
         n++;
     return n;
 }
@@ -76,8 +133,12 @@ size_t text_count_chars(struct str s)
 size_t text_count_words(struct str s)
 {
     size_t n = 0;
-    for (struct str word; text_next_word(&s, &word);)
-        n++;
+    bool is_inside = false;
+    for (uint32_t cp; next_char(&s, &cp);) {
+        bool is_space = cp < 0x80 ? is_ascii_space(cp) : text_is_space(cp);
+        n += !is_space & !is_inside;
+        is_inside = !is_space;
+    }
     return n;
 }
 
@@ -103,7 +164,7 @@ size_t text_count_sentences(struct str s)
 {
     size_t n = 0;
     bool after_stop = false, is_open = false; /* is_open: words since the last end */
-    for (uint32_t cp; text_next_char(&s, &cp);) {
+    for (uint32_t cp; next_char(&s, &cp);) {
         bool ends = after_stop && is_open && text_is_space(cp);
         n += ends;
         if (ends)
@@ -117,10 +178,10 @@ size_t text_count_sentences(struct str s)
 struct str text_trim(struct str s)
 {
     uint32_t cp;
-    for (struct str at = s; text_next_char(&at, &cp) && text_is_space(cp);)
+    for (struct str at = s; next_char(&at, &cp) && text_is_space(cp);)
         s = at;
     size_t keep = 0;
-    for (struct str at = s; text_next_char(&at, &cp);)
+    for (struct str at = s; next_char(&at, &cp);)
         if (!text_is_space(cp))
             keep = s.n - at.n;
     return str_slice(s, 0, keep);
@@ -141,10 +202,10 @@ static bool is_end_mark(uint32_t cp)
 static struct str plain_ends(struct str s)
 {
     uint32_t cp;
-    for (struct str at = s; text_next_char(&at, &cp) && (text_is_space(cp) || is_end_mark(cp));)
+    for (struct str at = s; next_char(&at, &cp) && (text_is_space(cp) || is_end_mark(cp));)
         s = at;
     size_t keep = 0;
-    for (struct str at = s; text_next_char(&at, &cp);)
+    for (struct str at = s; next_char(&at, &cp);)
         if (!text_is_space(cp) && !is_end_mark(cp))
             keep = s.n - at.n;
     return str_slice(s, 0, keep);
@@ -173,7 +234,7 @@ struct str text_valid(struct str s, struct arena *a)
     if (!to)
         return (struct str){0};
     size_t n = 0;
-    for (uint32_t cp; text_next_char(&s, &cp);)
+    for (uint32_t cp; next_char(&s, &cp);)
         n += utf8_encode(cp, to + n);
     return (struct str){to, n};
 }

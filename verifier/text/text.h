@@ -12,6 +12,8 @@ bool text_is_space(uint32_t cp); /* as Python's str.split(): White_Space and U+0
 bool text_next_word(struct str *rest, struct str *word);
 /* Hash of the word after lower-casing each code point (Unicode simple mapping). */
 uint64_t text_hash_lower(struct str word);
+/* That of every word in turn into hash[s.n / 2 + 1]; returns how many. */
+size_t text_hash_words(struct str s, uint64_t *hash);
 
 size_t text_count_chars(struct str s);     /* code points */
 size_t text_count_words(struct str s);     /* white-space separated */
