@@ -158,9 +158,22 @@ static bool make_room(struct scheduler *s, const struct sequence *q, struct mono
     return true;
 }
 
+/* A block that somebody left half full, as the end of an answer is when its conversation goes on:
+ * q writes on in it. */
+static void take_part(struct scheduler *s, struct sequence *q)
+{
+    uint32_t most = min_u32(q->n_tokens - 1 - q->n_computed, KV_BLOCK_TOKENS - 1);
+    uint32_t n = prefix_cache_take_part(s->cache, q->cache_entry, q->tokens + q->n_computed, most,
+                                        &q->blocks[q->n_blocks]);
+    q->n_blocks += n > 0;
+    q->n_computed += n;
+}
+
 static void start(struct scheduler *s, struct sequence *q, struct mono now)
 {
     sched_take_waiting(s, q);
+    if (s->cache)
+        take_part(s, q);
     q->state = SEQ_RUNNING;
     s->planned[s->n_running] = 0;
     s->running[s->n_running++] = q;

@@ -17,7 +17,8 @@ static void test_prefix_in_flight_is_computed_once(void **state)
     fixture_close(&f);
 }
 
-/* The shared part ends inside a block: only what is past the last whole block is computed again. */
+/* The shared part ends inside a block that is in use: what is past the last whole block is computed
+ * again. */
 static void test_shared_tail_of_a_block_is_computed_again(void **state)
 {
     (void)state;
@@ -46,14 +47,14 @@ static void test_equal_prompts(void **state)
     fixture_close(&f);
 }
 
-/* Turns of a conversation: the answer's blocks are found again, too. */
+/* Turns of a conversation: the answer is found again too, down to the token. */
 static void test_hit_across_turns(void **state)
 {
     (void)state;
     struct fixture f;
     struct sched_config c = fixture_config();
     fixture_open(&f, &c);
-    struct sequence *first = fixture_add(&f, (struct gen_request){.n_prompt = 40}, 40, 7, 25);
+    struct sequence *first = fixture_add(&f, (struct gen_request){.n_prompt = 40}, 40, 7, 30);
     fixture_run(&f, 1000);
     int32_t prompt[100];
     for (uint32_t i = 0; i < 100; i++)
@@ -65,7 +66,9 @@ static void test_hit_across_turns(void **state)
     f.seq[f.n_seq++] = second;
     sched_add(f.sched, second);
     fixture_run(&f, 1000);
-    assert_int_equal(second->n_cached, 64); /* 40 of the prompt, 24 of the answer */
+    assert_int_equal(second->n_cached, 69); /* 40 of the prompt, 29 of the answer */
+    assert_int_equal(sched_get_counters(f.sched)->hit_tokens, 69);
+    assert_int_equal(f.prompt_tokens, 40 + 100 - 69);
     fixture_close(&f);
 }
 

@@ -14,9 +14,11 @@ struct entry {
     uint32_t parent, n_children, block;
     uint32_t next_in_bucket; /* also links free entries */
     uint32_t older, younger;
-    uint32_t bucket;
-    int32_t tokens[KV_BLOCK_TOKENS];
+    uint32_t bucket, n_tokens;
+    int32_t tokens[KV_BLOCK_TOKENS]; /* the first n_tokens */
 };
+
+enum { MAX_PARTS = 8 }; /* after one parent with the same first token */
 
 struct prefix_cache {
     struct kv_pool *pool;
@@ -65,9 +67,11 @@ void prefix_cache_close(struct prefix_cache *c)
     free(c);
 }
 
-static uint32_t bucket_of(const struct prefix_cache *c, uint32_t parent, const int32_t *tokens)
+/* A part has its first token hashed, a whole block all of them. */
+static uint32_t bucket_of(const struct prefix_cache *c, uint32_t parent, const int32_t *tokens,
+                          uint32_t n)
 {
-    uint64_t h = hash64(tokens, KV_BLOCK_TOKENS * sizeof *tokens, c->salt ^ parent);
+    uint64_t h = hash64(tokens, n * sizeof *tokens, c->salt ^ parent);
     return (uint32_t)h & (c->n_buckets - 1);
 }
 
@@ -92,7 +96,8 @@ static uint32_t lookup(const struct prefix_cache *c, uint32_t bucket, uint32_t p
 {
     for (uint32_t i = c->buckets[bucket]; i != PREFIX_ROOT; i = c->entries[i].next_in_bucket) {
         const struct entry *e = &c->entries[i];
-        if (e->parent == parent && memcmp(e->tokens, tokens, sizeof e->tokens) == 0)
+        if (e->parent == parent && e->n_tokens == KV_BLOCK_TOKENS &&
+            memcmp(e->tokens, tokens, sizeof e->tokens) == 0)
             return i;
     }
     return PREFIX_NONE;
@@ -100,7 +105,7 @@ static uint32_t lookup(const struct prefix_cache *c, uint32_t bucket, uint32_t p
 
 uint32_t prefix_cache_find(const struct prefix_cache *c, uint32_t parent, const int32_t *tokens)
 {
-    return lookup(c, bucket_of(c, parent, tokens), parent, tokens);
+    return lookup(c, bucket_of(c, parent, tokens, KV_BLOCK_TOKENS), parent, tokens);
 }
 
 void prefix_cache_touch(struct prefix_cache *c, uint32_t entry)
@@ -116,29 +121,34 @@ uint32_t prefix_cache_block(const struct prefix_cache *c, uint32_t entry)
     return c->entries[entry].block;
 }
 
-uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t *tokens,
-                          uint32_t block)
+static uint32_t insert(struct prefix_cache *c, const struct entry *model, const int32_t *tokens)
 {
-    uint32_t bucket = bucket_of(c, parent, tokens);
-    uint32_t i = lookup(c, bucket, parent, tokens);
-    if (i != PREFIX_NONE)
-        return i;
-    i = c->first_free;
+    uint32_t i = c->first_free;
     if (i == PREFIX_ROOT)
         return PREFIX_NONE;
     struct entry *e = &c->entries[i];
     c->first_free = e->next_in_bucket;
-    *e = (struct entry){
-        .parent = parent, .block = block, .bucket = bucket, .next_in_bucket = c->buckets[bucket]};
-    memcpy(e->tokens, tokens, sizeof e->tokens);
-    c->buckets[bucket] = i;
-    if (parent != PREFIX_ROOT)
-        c->entries[parent].n_children++;
+    *e = *model;
+    e->next_in_bucket = c->buckets[e->bucket];
+    memcpy(e->tokens, tokens, e->n_tokens * sizeof *tokens);
+    c->buckets[e->bucket] = i;
+    if (e->parent != PREFIX_ROOT)
+        c->entries[e->parent].n_children++;
     list_append(c, i);
     c->n_used++;
-    kv_pool_share(c->pool, block);
-    kv_pool_mark_cached(c->pool, block, true);
+    kv_pool_share(c->pool, e->block);
+    kv_pool_mark_cached(c->pool, e->block, true);
     return i;
+}
+
+uint32_t prefix_cache_add(struct prefix_cache *c, uint32_t parent, const int32_t *tokens,
+                          uint32_t block)
+{
+    uint32_t bucket = bucket_of(c, parent, tokens, KV_BLOCK_TOKENS);
+    uint32_t i = lookup(c, bucket, parent, tokens);
+    const struct entry model = {
+        .parent = parent, .block = block, .bucket = bucket, .n_tokens = KV_BLOCK_TOKENS};
+    return i != PREFIX_NONE ? i : insert(c, &model, tokens);
 }
 
 static bool is_evictable(const struct prefix_cache *c, uint32_t i)
@@ -162,6 +172,60 @@ static void remove_entry(struct prefix_cache *c, uint32_t i)
     kv_pool_release(c->pool, e->block);
     e->next_in_bucket = c->first_free;
     c->first_free = i;
+}
+
+static uint32_t common_tokens(const struct entry *e, const int32_t *tokens, uint32_t most)
+{
+    uint32_t n = 0;
+    while (n < most && n < e->n_tokens && e->tokens[n] == tokens[n])
+        n++;
+    return n;
+}
+
+/* The next part after `parent` in a bucket, from entry i on; PREFIX_ROOT: no more. */
+static uint32_t next_part(const struct prefix_cache *c, uint32_t i, uint32_t parent)
+{
+    while (i != PREFIX_ROOT &&
+           (c->entries[i].parent != parent || c->entries[i].n_tokens == KV_BLOCK_TOKENS))
+        i = c->entries[i].next_in_bucket;
+    return i;
+}
+
+void prefix_cache_add_part(struct prefix_cache *c, uint32_t parent, const int32_t *tokens,
+                           uint32_t n, uint32_t block)
+{
+    uint32_t bucket = bucket_of(c, parent, tokens, 1), n_alike = 0, next;
+    const struct entry model = {.parent = parent, .block = block, .bucket = bucket, .n_tokens = n};
+    for (uint32_t i = next_part(c, c->buckets[bucket], parent); i != PREFIX_ROOT; i = next) {
+        uint32_t alike = common_tokens(&c->entries[i], tokens, n);
+        next = next_part(c, c->entries[i].next_in_bucket, parent); /* youngest first */
+        n_alike += alike > 0;
+        if (alike == n)
+            return;
+        if (alike == c->entries[i].n_tokens || n_alike == MAX_PARTS)
+            remove_entry(c, i);
+    }
+    insert(c, &model, tokens);
+}
+
+uint32_t prefix_cache_take_part(struct prefix_cache *c, uint32_t parent, const int32_t *tokens,
+                                uint32_t most, uint32_t *block)
+{
+    uint32_t best = 0, found = PREFIX_ROOT;
+    uint32_t i = most ? c->buckets[bucket_of(c, parent, tokens, 1)] : PREFIX_ROOT;
+    for (; (i = next_part(c, i, parent)) != PREFIX_ROOT; i = c->entries[i].next_in_bucket) {
+        uint32_t n = common_tokens(&c->entries[i], tokens, most);
+        if (n > best) {
+            best = n;
+            found = i;
+        }
+    }
+    if (best) {
+        *block = c->entries[found].block;
+        kv_pool_share(c->pool, *block);
+        remove_entry(c, found);
+    }
+    return best;
 }
 
 bool prefix_cache_evict(struct prefix_cache *c)

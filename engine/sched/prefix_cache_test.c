@@ -113,6 +113,81 @@ static void test_held_blocks_stay(void **state)
     assert_int_equal(find(f, PREFIX_ROOT, 1), PREFIX_NONE);
 }
 
+/* A part: `n_same` times word, then others. */
+static void add_part(struct fixture *f, uint32_t parent, int32_t word, uint32_t n_same, uint32_t n)
+{
+    uint32_t block;
+    int32_t tokens[KV_BLOCK_TOKENS];
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = i < n_same ? word : 100 + word + (int32_t)i;
+    assert_true(kv_pool_take(f->pool, &block));
+    prefix_cache_add_part(f->cache, parent, tokens, n, block);
+    kv_pool_release(f->pool, block);
+}
+
+static uint32_t take_part(struct fixture *f, uint32_t parent, int32_t word, uint32_t most)
+{
+    uint32_t block = N_BLOCKS;
+    uint32_t n = prefix_cache_take_part(f->cache, parent, tokens_of(word), most, &block);
+    if (n) {
+        assert_int_equal(kv_pool_references(f->pool, block), 1); /* the caller's alone */
+        kv_pool_release(f->pool, block);
+    }
+    return n;
+}
+
+static void test_parts_are_taken_once(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t a = add(f, PREFIX_ROOT, 1);
+    add_part(f, a, 2, 7, 7);
+    assert_int_equal(prefix_cache_count(f->cache), 2);
+    assert_int_equal(kv_pool_cached_only(f->pool), 2);
+    assert_int_equal(find(f, a, 2), PREFIX_NONE); /* no whole block */
+    assert_int_equal(take_part(f, PREFIX_ROOT, 2, 15), 0);
+    assert_int_equal(take_part(f, a, 3, 15), 0);
+    assert_int_equal(take_part(f, a, 2, 0), 0);
+    assert_int_equal(take_part(f, a, 2, 15), 7);
+    assert_int_equal(take_part(f, a, 2, 15), 0);
+    assert_int_equal(prefix_cache_count(f->cache), 1);
+    add_part(f, a, 2, 3, 9); /* the first three tokens are as wanted */
+    assert_int_equal(take_part(f, a, 2, 15), 3);
+    add_part(f, a, 2, 9, 9);
+    assert_int_equal(take_part(f, a, 2, 4), 4);
+}
+
+static void test_of_parts_that_begin_alike_the_longest_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    add_part(f, PREFIX_ROOT, 2, 3, 10);
+    add_part(f, PREFIX_ROOT, 2, 5, 10);
+    add_part(f, PREFIX_ROOT, 2, 4, 10);
+    assert_int_equal(take_part(f, PREFIX_ROOT, 2, 15), 5);
+    add_part(f, PREFIX_ROOT, 9, 4, 4);
+    add_part(f, PREFIX_ROOT, 9, 8, 8); /* goes on from the one before: replaces it */
+    add_part(f, PREFIX_ROOT, 9, 6, 6); /* says nothing new */
+    assert_int_equal(prefix_cache_count(f->cache), 3);
+    assert_int_equal(take_part(f, PREFIX_ROOT, 9, 15), 8);
+    for (uint32_t i = 1; i < 12; i++)
+        add_part(f, PREFIX_ROOT, 2, i, 12); /* of those with one first token a few are kept */
+    assert_int_equal(prefix_cache_count(f->cache), 8);
+    assert_int_equal(take_part(f, PREFIX_ROOT, 2, 15), 11);
+}
+
+static void test_a_part_goes_before_its_parent(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t a = add(f, PREFIX_ROOT, 1);
+    add_part(f, a, 2, 7, 7);
+    prefix_cache_touch(f->cache, a);
+    assert_true(prefix_cache_evict(f->cache));
+    assert_int_equal(find(f, PREFIX_ROOT, 1), a);
+    assert_int_equal(take_part(f, a, 2, 15), 0);
+    add_part(f, a, 2, 7, 7);
+    prefix_cache_clear(f->cache);
+    assert_int_equal(prefix_cache_count(f->cache), 0);
+}
+
 static void test_pool_counts(void **state)
 {
     struct fixture *f = *state;
@@ -182,6 +257,9 @@ int main(void)
         CASE(test_equal_block_is_not_added_twice),
         CASE(test_eviction_takes_leaves_and_the_oldest_first),
         CASE(test_held_blocks_stay),
+        CASE(test_parts_are_taken_once),
+        CASE(test_of_parts_that_begin_alike_the_longest_is_taken),
+        CASE(test_a_part_goes_before_its_parent),
         CASE(test_pool_counts),
         CASE(test_random_use),
     };

@@ -103,8 +103,19 @@ void sched_add(struct scheduler *s, struct sequence *q)
     insert_waiting(s, q);
 }
 
+/* The block it was in the middle of, for whoever goes on from there. */
+static void leave_part(struct scheduler *s, const struct sequence *q)
+{
+    uint32_t n = q->n_computed % KV_BLOCK_TOKENS, i = q->n_computed / KV_BLOCK_TOKENS;
+    if (n && i == q->n_in_cache && i < q->n_blocks && q->cache_entry != PREFIX_NONE)
+        prefix_cache_add_part(s->cache, q->cache_entry, q->tokens + i * KV_BLOCK_TOKENS, n,
+                              q->blocks[i]);
+}
+
 void sched_release_blocks(struct scheduler *s, struct sequence *q)
 {
+    if (s->cache)
+        leave_part(s, q);
     if (s->cache && q->n_in_cache && q->cache_entry != PREFIX_NONE)
         prefix_cache_touch(s->cache, q->cache_entry); /* used until now */
     /* Last first, so that the pool hands the beginnings out again last. */
