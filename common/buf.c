@@ -13,7 +13,7 @@ void buf_init(struct buf *b, size_t max_bytes)
     *b = (struct buf){.max_bytes = max_bytes};
 }
 
-static bool buf_reserve(struct buf *b, size_t more)
+bool buf_reserve(struct buf *b, size_t more)
 {
     if (b->failed || more > b->max_bytes || b->n > b->max_bytes - more) {
         b->failed = true;

@@ -17,6 +17,8 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max_bytes);
+/* Room for `more` bytes at p + n, for whoever writes there itself. False: failed. */
+bool buf_reserve(struct buf *b, size_t more);
 void buf_put(struct buf *b, const void *p, size_t n);
 void buf_put_str(struct buf *b, struct str s);
 void buf_put_c(struct buf *b, const char *c);

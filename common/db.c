@@ -246,6 +246,14 @@ int db_prepare(struct db *d, struct db_stmt **out, const char *sql, struct err *
     return ERR_OK;
 }
 
+int db_add_function(struct db *d, const char *name,
+                    void (*fn)(sqlite3_context *, int, sqlite3_value **), struct err *e)
+{
+    int rc = sqlite3_create_function_v2(d->handle, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                        NULL, fn, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? ERR_OK : fail(d, rc, name, e);
+}
+
 /* A failing bind is a wrong index or no memory: the step then reports a NULL where none may be. */
 void db_bind_i64(struct db_stmt *s, int i, int64_t v)
 {
@@ -266,6 +274,11 @@ void db_bind_str(struct db_stmt *s, int i, struct str v)
         sqlite3_bind_text64(s->handle, i, v.p, v.n, SQLITE_STATIC, SQLITE_UTF8);
     else
         sqlite3_bind_null(s->handle, i);
+}
+
+void db_bind_blob(struct db_stmt *s, int i, struct str bytes)
+{
+    sqlite3_bind_blob64(s->handle, i, bytes.p ? bytes.p : "", bytes.n, SQLITE_STATIC);
 }
 
 void db_bind_null(struct db_stmt *s, int i)
@@ -317,6 +330,17 @@ struct str db_col_str(struct db_stmt *s, int i)
 {
     const char *p = (const char *)sqlite3_column_text(s->handle, i);
     return (struct str){p, p ? (size_t)sqlite3_column_bytes(s->handle, i) : 0};
+}
+
+struct str db_col_blob(struct db_stmt *s, int i)
+{
+    const char *p = sqlite3_column_blob(s->handle, i);
+    return (struct str){p, p ? (size_t)sqlite3_column_bytes(s->handle, i) : 0};
+}
+
+bool db_col_is_blob(struct db_stmt *s, int i)
+{
+    return sqlite3_column_type(s->handle, i) == SQLITE_BLOB;
 }
 
 bool db_col_is_null(struct db_stmt *s, int i)

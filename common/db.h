@@ -33,10 +33,14 @@ MUST_USE int db_commit(struct db *d, struct err *e);
 void db_rollback(struct db *d);
 
 MUST_USE int db_prepare(struct db *d, struct db_stmt **out, const char *sql, struct err *e);
+/* A function of one value for this connection's SQL; the same answer for the same value. */
+MUST_USE int db_add_function(struct db *d, const char *name,
+                             void (*fn)(sqlite3_context *, int, sqlite3_value **), struct err *e);
 /* Parameters are numbered from 1; bound text must live until the step. */
 void db_bind_i64(struct db_stmt *s, int i, int64_t v);
 void db_bind_f64(struct db_stmt *s, int i, double v);     /* NaN binds NULL */
 void db_bind_str(struct db_stmt *s, int i, struct str v); /* p NULL binds NULL */
+void db_bind_blob(struct db_stmt *s, int i, struct str bytes);
 void db_bind_null(struct db_stmt *s, int i);
 /* Runs to the end and resets. *changes (may be NULL) = rows changed. */
 MUST_USE int db_run(struct db_stmt *s, int64_t *changes, struct err *e);
@@ -45,7 +49,9 @@ MUST_USE int db_step(struct db_stmt *s, struct err *e);
 void db_reset(struct db_stmt *s);
 int64_t db_col_i64(struct db_stmt *s, int i);
 double db_col_f64(struct db_stmt *s, int i);
-struct str db_col_str(struct db_stmt *s, int i); /* p NULL for NULL */
+struct str db_col_str(struct db_stmt *s, int i);  /* p NULL for NULL */
+struct str db_col_blob(struct db_stmt *s, int i); /* the bytes of any value; p NULL for NULL */
+bool db_col_is_blob(struct db_stmt *s, int i);
 bool db_col_is_null(struct db_stmt *s, int i);
 int64_t db_last_rowid(struct db *d);
 /* True when the last error was a full disk (SQLITE_FULL) or an I/O error worth retrying. */

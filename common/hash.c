@@ -23,14 +23,28 @@ void hash128_hex(const void *p, size_t n, char out[33])
     snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
 }
 
+void sha256(struct str s, unsigned char out[SHA256_BYTES])
+{
+    unsigned int n = 0;
+    if (!EVP_Digest(s.p ? s.p : "", s.n, out, &n, EVP_sha256(), NULL) || n != SHA256_BYTES)
+        abort(); /* a chain without its digest must not go on */
+}
+
+void hash_hex(const unsigned char *bytes, size_t n, char *out)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = DIGITS[bytes[i] >> 4];
+        out[2 * i + 1] = DIGITS[bytes[i] & 15];
+    }
+    out[2 * n] = '\0';
+}
+
 void sha256_hex(struct str s, char out[SHA256_HEX])
 {
-    unsigned char digest[32];
-    unsigned int n = 0;
-    if (!EVP_Digest(s.p ? s.p : "", s.n, digest, &n, EVP_sha256(), NULL) || n != sizeof digest)
-        abort(); /* a chain without its digest must not go on */
-    for (unsigned i = 0; i < n; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    unsigned char digest[SHA256_BYTES];
+    sha256(s, digest);
+    hash_hex(digest, sizeof digest, out);
 }
 
 bool str_eq_constant_time(struct str a, struct str b)

@@ -5,11 +5,14 @@
 
 #include "common/str.h"
 
-enum { SHA256_HEX = 65 }; /* 64 digits and NUL */
+enum { SHA256_BYTES = 32, SHA256_HEX = 65 }; /* 64 digits and NUL */
 
 uint64_t hash64(const void *p, size_t n, uint64_t seed);
 /* 32 hex digits and NUL. */
 void hash128_hex(const void *p, size_t n, char out[33]);
+void sha256(struct str s, unsigned char out[SHA256_BYTES]);
+/* 2n lower case digits and NUL. */
+void hash_hex(const unsigned char *bytes, size_t n, char *out);
 void sha256_hex(struct str s, char out[SHA256_HEX]);
 /* Same time whatever the content; for keys. */
 bool str_eq_constant_time(struct str a, struct str b);

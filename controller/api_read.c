@@ -3,6 +3,7 @@
 
 #include "common/json.h"
 #include "controller/stats/confseq.h"
+#include "controller/store/pack.h"
 
 #include <math.h>
 #include <string.h>
@@ -119,7 +120,7 @@ int api_read_decision(struct store *s, int64_t number, json_t **out, struct err 
 }
 
 /* What a client sent and got, from the record as it was received; cut for display. */
-static void put_record(json_t *o, struct str raw)
+static void put_text(json_t *o, struct str raw)
 {
     json_t *v = NULL;
     if (json_parse(raw, 0, &v, NULL) != ERR_OK)
@@ -135,6 +136,16 @@ static void put_record(json_t *o, struct str raw)
     if (json_opt_str(&at, last ? "content" : "prompt", &prompt, NULL) == ERR_OK)
         put(o, "prompt", json_str(str_slice(prompt, 0, TEXT_SHOWN)));
     json_decref(v);
+}
+
+static void put_record(json_t *o, struct db_stmt *q, int column)
+{
+    struct buf scratch;
+    struct str text = {0};
+    buf_init(&scratch, 16 * MiB);
+    if (pack_read(q, column, &scratch, &text, NULL) == ERR_OK && text.p)
+        put_text(o, text);
+    buf_free(&scratch);
 }
 
 static json_t *score_json(struct db_stmt *q)
@@ -154,13 +165,14 @@ static json_t *score_json(struct db_stmt *q)
     put(o, "checks", col_json(q, 11));
     put(o, "finish_reason", col_text(q, 12));
     put(o, "created_us", col_int(q, 13));
-    put_record(o, db_col_str(q, 14));
+    put_record(o, q, 14);
     return o;
 }
 
 #define SCORE_COLUMNS                                                                              \
     "s.row,o.engine,o.epoch,o.seq,o.request_id,o.choice,o.route,o.revision,o.arm,s.reward,"        \
-    "s.reason,s.checks,o.finish_reason,o.created_us,o.raw "
+    "s.reason,s.checks,o.finish_reason,o.created_us,"                                              \
+    "(SELECT packed FROM bodies WHERE output=o.id) "
 
 int api_read_scores(struct store *s, struct str route, bool worst, int64_t limit, json_t **out,
                     struct err *e)

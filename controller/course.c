@@ -92,8 +92,8 @@ static void vouch_row(struct course *c, const struct scored_row *row)
     char raw[SHA256_HEX], checks[SHA256_HEX], text[2048];
     if (!str_eq_c(row->route, c->route))
         return;
-    sha256_hex(row->raw, raw);
-    sha256_hex(row->checks, checks);
+    hash_hex(row->raw_hash, sizeof row->raw_hash, raw);
+    hash_hex(row->checks_hash, sizeof row->checks_hash, checks);
     int n = snprintf(text, sizeof text,
                      "%s row %llu %lld %d %a %d %s %s " STR_FMT " " STR_FMT " " STR_FMT,
                      c->rows_hash, (unsigned long long)row->row, (long long)row->committed_us,

@@ -2,7 +2,7 @@
  *
  * A frame is a score with its output inside, or feedback that a verifier passed on. Everything in
  * it is hostile until the codecs accepted it. What has a readable key but no usable rest is stored
- * as a reject: else its engine would send it again for ever. */
+ * as a reject: else its engine would send it again for ever. Decoding touches nothing shared. */
 #include "controller/intake.h"
 
 #include <stdlib.h>
@@ -10,104 +10,51 @@
 
 enum { FRAME_MEMORY = 64 * 1024 * 1024 };
 
-struct intake {
-    struct ledger *ledger;
-    struct arena arena; /* of one frame */
-    struct score score;
-    struct output output;
-};
-
-struct intake *intake_new(struct ledger *l)
+void intake_item_init(struct intake_item *x)
 {
-    struct intake *in = calloc(1, sizeof *in);
-    if (!in)
-        return NULL;
-    in->ledger = l;
-    arena_init(&in->arena, FRAME_MEMORY);
-    return in;
+    *x = (struct intake_item){.kind = ITEM_REFUSED};
+    arena_init(&x->arena, FRAME_MEMORY);
 }
 
-void intake_free(struct intake *in)
+void intake_item_fini(struct intake_item *x)
 {
-    if (!in)
-        return;
-    arena_free(&in->arena);
-    free(in);
+    arena_free(&x->arena);
 }
 
-static bool is_the_stores(int rc)
+/* The key of a score frame stands in the output inside it; of feedback, at the top. */
+static void refuse(struct str frame, struct intake_item *x)
 {
-    return rc == ERR_IO || rc == ERR_NOMEM || rc == ERR_BUSY || rc == ERR_CORRUPT || rc == ERR_BUG;
-}
-
-static int reject(struct intake *in, struct str frame, const struct err *why,
-                  struct intake_result *out, struct err *e)
-{
-    struct output key = {0};
-    struct score outer;
-    out->why = *why;
-    out->kind = INTAKE_GARBAGE;
-    /* The key of a score frame stands in the output inside it; of feedback, at the top. */
     struct str inner = frame;
-    if (score_decode(frame, &in->arena, &outer, NULL) == ERR_OK)
-        inner = outer.output_json;
-    if (output_decode_key(inner, &in->arena, &key, NULL) != ERR_OK || key.seq == 0)
-        return ERR_OK;
-    bool is_new;
-    int rc = ledger_reject(in->ledger, &key, frame, why->msg, &is_new, e);
-    if (rc == ERR_OK)
-        out->kind = is_new ? INTAKE_REJECT : INTAKE_DUPLICATE;
-    return rc;
+    x->kind = ITEM_REFUSED;
+    x->frame = arena_str(&x->arena, frame);
+    if (score_decode(frame, &x->arena, &x->score, NULL) == ERR_OK)
+        inner = x->score.output_json;
+    if (output_decode_key(inner, &x->arena, &x->output, NULL) != ERR_OK || !x->frame.p)
+        x->output = (struct output){0};
 }
 
-static bool is_late(struct intake *in, const struct output *o)
+static int decode_score(struct packer *p, struct str frame, struct intake_item *x, struct err *e)
 {
-    const struct tracker_source *s = tracker_find(in->ledger->tracker, o->engine, o->epoch, false);
-    return s && o->seq <= s->mark;
-}
-
-static int take_score(struct intake *in, struct str frame, struct intake_result *out, struct err *e)
-{
-    struct err why = {0};
-    struct put_result put;
-    int rc = score_decode(frame, &in->arena, &in->score, &why);
+    struct score *sc = &x->score;
+    struct output *o = &x->output;
+    int rc = score_decode(frame, &x->arena, sc, e);
     if (rc == ERR_OK)
-        rc = output_decode(in->score.output_json, &in->arena, &in->output, &why);
-    const struct score *sc = &in->score;
-    const struct output *o = &in->output;
-    if (rc == ERR_OK && (!str_eq(sc->engine, o->engine) || sc->epoch != o->epoch ||
-                         sc->seq != o->seq || sc->choice != o->choice))
-        rc = err_set(&why, ERR_INVALID, "the score names another output than the one inside it");
-    if (rc == ERR_OK && o->seq == 0)
-        rc = err_set(&why, ERR_INVALID, "seq 0: numbers begin at 1");
+        rc = output_decode(sc->output_json, &x->arena, o, e);
     if (rc != ERR_OK)
-        return reject(in, frame, &why, out, e);
-    bool was_late = is_late(in, o);
-    rc = ledger_score(in->ledger, sc, o, &put, &why);
-    if (rc != ERR_OK) {
-        if (e)
-            *e = why;
         return rc;
-    }
-    out->kind = put.is_new_score ? INTAKE_SCORE : INTAKE_DUPLICATE;
-    out->is_late = put.is_new_output && was_late;
-    out->score = sc;
-    out->output = o;
-    return ERR_OK;
+    if (!str_eq(sc->engine, o->engine) || sc->epoch != o->epoch || sc->seq != o->seq ||
+        sc->choice != o->choice)
+        return err_set(e, ERR_INVALID, "the score names another output than the one inside it");
+    if (o->seq == 0)
+        return err_set(e, ERR_INVALID, "seq 0: numbers begin at 1");
+    x->kind = ITEM_SCORE;
+    return score_seal(sc, o, p, &x->arena, &x->sealed, e);
 }
 
-static int take_feedback(struct intake *in, struct str frame, struct intake_result *out,
-                         struct err *e)
+static int decode_feedback(struct str frame, struct intake_item *x, struct err *e)
 {
-    struct feedback f;
-    struct err why = {0};
-    bool is_new;
-    int rc = feedback_decode(frame, &in->arena, &f, &why);
-    if (rc != ERR_OK)
-        return reject(in, frame, &why, out, e);
-    rc = ledger_feedback(in->ledger, &f, &is_new, e);
-    out->kind = is_new ? INTAKE_FEEDBACK : INTAKE_DUPLICATE;
-    return rc;
+    x->kind = ITEM_FEEDBACK;
+    return feedback_decode(frame, &x->arena, &x->feedback, e);
 }
 
 /* "schema" is first by contract; looking at the beginning is enough to choose, the codec checks. */
@@ -117,10 +64,103 @@ static bool is_feedback(struct str frame)
     return str_find(head, STR(FEEDBACK_SCHEMA), 0) >= 0;
 }
 
+void intake_decode(struct packer *p, struct str frame, struct intake_item *out)
+{
+    arena_reset(&out->arena);
+    out->why = (struct err){0};
+    int rc = is_feedback(frame) ? decode_feedback(frame, out, &out->why)
+                                : decode_score(p, frame, out, &out->why);
+    if (rc != ERR_OK)
+        refuse(frame, out);
+}
+
+static int apply_refused(struct ledger *l, const struct intake_item *x, struct intake_result *out,
+                         struct err *e)
+{
+    bool is_new;
+    out->why = x->why;
+    if (x->output.seq == 0)
+        return ERR_OK;
+    int rc = ledger_reject(l, &x->output, x->frame, x->why.msg, &is_new, e);
+    if (rc == ERR_OK)
+        out->kind = is_new ? INTAKE_REJECT : INTAKE_DUPLICATE;
+    return rc;
+}
+
+static bool is_late(const struct ledger *l, const struct output *o)
+{
+    const struct tracker_source *s = tracker_find(l->tracker, o->engine, o->epoch, false);
+    return s && o->seq <= s->mark;
+}
+
+static int apply_score(struct ledger *l, const struct intake_item *x, struct intake_result *out,
+                       struct err *e)
+{
+    struct put_result put;
+    bool was_late = is_late(l, &x->output);
+    int rc = ledger_score(l, &x->sealed, &put, e);
+    if (rc != ERR_OK)
+        return rc;
+    out->kind = put.is_new_score ? INTAKE_SCORE : INTAKE_DUPLICATE;
+    out->is_late = put.is_new_output && was_late;
+    out->score = &x->score;
+    out->output = &x->output;
+    return ERR_OK;
+}
+
+static int apply_feedback(struct ledger *l, const struct intake_item *x, struct intake_result *out,
+                          struct err *e)
+{
+    bool is_new;
+    int rc = ledger_feedback(l, &x->feedback, &is_new, e);
+    out->kind = is_new ? INTAKE_FEEDBACK : INTAKE_DUPLICATE;
+    return rc;
+}
+
+int intake_apply(struct ledger *l, const struct intake_item *x, struct intake_result *out,
+                 struct err *e)
+{
+    typedef int apply_fn(struct ledger *, const struct intake_item *, struct intake_result *,
+                         struct err *);
+    static apply_fn *const APPLY[] = {[ITEM_SCORE] = apply_score,
+                                      [ITEM_FEEDBACK] = apply_feedback,
+                                      [ITEM_REFUSED] = apply_refused};
+    *out = (struct intake_result){.kind = INTAKE_GARBAGE};
+    return APPLY[x->kind](l, x, out, e);
+}
+
+struct intake {
+    struct ledger *ledger;
+    struct packer *packer;
+    struct intake_item item;
+};
+
+struct intake *intake_new(struct ledger *l)
+{
+    struct intake *in = calloc(1, sizeof *in);
+    if (!in)
+        return NULL;
+    in->ledger = l;
+    intake_item_init(&in->item);
+    in->packer = packer_new();
+    if (!in->packer) {
+        intake_free(in);
+        return NULL;
+    }
+    return in;
+}
+
+void intake_free(struct intake *in)
+{
+    if (!in)
+        return;
+    packer_free(in->packer);
+    intake_item_fini(&in->item);
+    free(in);
+}
+
 int intake_frame(struct intake *in, struct str frame, struct intake_result *out, struct err *e)
 {
-    *out = (struct intake_result){.kind = INTAKE_GARBAGE};
-    arena_reset(&in->arena);
-    int rc = is_feedback(frame) ? take_feedback(in, frame, out, e) : take_score(in, frame, out, e);
-    return rc == ERR_OK || is_the_stores(rc) ? rc : err_wrap(e, "intake");
+    intake_decode(in->packer, frame, &in->item);
+    return intake_apply(in->ledger, &in->item, out, e);
 }

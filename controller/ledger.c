@@ -49,6 +49,7 @@ int ledger_abort(struct ledger *l, struct err *e)
 {
     store_rollback(l->store);
     l->is_open = false;
+    l->rollups.n = 0;
     return ledger_load(l, e);
 }
 
@@ -248,10 +249,9 @@ int ledger_event(struct ledger *l, const struct ledger_event *ev, uint64_t *deci
     return rc == ERR_OK ? open_proposals(l, e) : rc;
 }
 
-static int feed_row(const struct scored_row *row, void *ctx, struct err *e)
+static int feed_row(struct ledger *l, const struct scored_row *row, struct err *e)
 {
-    struct ledger *l = ctx;
-    int rc = ERR_OK;
+    int rc = rollups_add(&l->rollups, l->store, row, e);
     for (uint32_t i = 0; rc == ERR_OK && i < l->n_route; i++) {
         struct ledger_route *r = &l->route[i];
         rc = course_feed_row(&r->course, row, &l->arena, l->result, e);
@@ -270,20 +270,21 @@ static void seen(struct ledger *l, struct str engine, uint64_t epoch, uint64_t s
         tracker_add(s, seq);
 }
 
-int ledger_score(struct ledger *l, const struct score *sc, const struct output *o,
-                 struct put_result *out, struct err *e)
+int ledger_score(struct ledger *l, const struct sealed_score *x, struct put_result *out,
+                 struct err *e)
 {
-    int rc = store_put_score(l->store, sc, o, l->now_us, out, e);
+    struct scored_row row;
+    int rc = store_put_score(l->store, x, l->now_us, out, e);
     if (rc != ERR_OK)
         return rc;
-    seen(l, o->engine, o->epoch, o->seq);
+    seen(l, x->output->engine, x->output->epoch, x->output->seq);
     l->n_outputs += out->is_new_output;
     l->n_scores += out->is_new_score;
-    l->n_unscored += out->is_new_score && !sc->is_scored;
+    l->n_unscored += out->is_new_score && !x->score->is_scored;
     if (!out->is_counted)
         return ERR_OK;
-    /* As stored, not as it came: replay can only read what is stored. */
-    return store_walk_rows(l->store, out->row - 1, out->row, feed_row, l, e);
+    store_row_of(x, out, l->now_us, &row);
+    return feed_row(l, &row, e);
 }
 
 int ledger_feedback(struct ledger *l, const struct feedback *f, bool *is_new, struct err *e)
@@ -410,6 +411,8 @@ static int save_states(struct ledger *l, struct err *e)
         rc = course_save(&l->route[i].course, &l->arena, &st, e);
         if (rc == ERR_OK)
             rc = store_put_state(l->store, &st, e);
+        if (rc == ERR_OK)
+            rc = ledger_tally_save(l, &l->route[i], e);
         l->route[i].is_dirty = false;
     }
     return rc;
@@ -428,11 +431,20 @@ static int save_marks(struct ledger *l, struct err *e)
     return rc;
 }
 
+static int save_sums(struct ledger *l, struct err *e)
+{
+    const uint64_t totals[TOTAL_KINDS] = {l->n_outputs, l->n_scores, l->n_unscored, l->n_feedback};
+    int rc = rollups_write(&l->rollups, l->store, e);
+    return rc == ERR_OK ? store_put_totals(l->store, totals, e) : rc;
+}
+
 int ledger_commit(struct ledger *l, struct err *e)
 {
     if (!l->is_open)
         return ERR_OK;
     int rc = save_states(l, e);
+    if (rc == ERR_OK)
+        rc = save_sums(l, e);
     if (rc == ERR_OK)
         rc = save_marks(l, e);
     if (rc == ERR_OK && (l->has_decisions || l->desired_hash[0] == 0))

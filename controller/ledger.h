@@ -15,6 +15,7 @@
 #include "controller/stats/confseq.h"
 #include "controller/store/marks.h"
 #include "controller/store/revisions.h"
+#include "controller/store/rollups.h"
 #include "controller/tracker.h"
 
 struct tally { /* of one arm, for people: the law keeps its own */
@@ -71,6 +72,7 @@ struct ledger {
         char reason[POLICY_REASON_BYTES];
     } pending[8];
     uint32_t n_pending;
+    struct rollups rollups;
 };
 
 /* Opens the store, restores every law, makes first revisions, brings settings up to date. */
@@ -82,8 +84,8 @@ MUST_USE int ledger_commit(struct ledger *l, struct err *e);
 /* Rolls back and restores the laws from what is committed. An error here ends the process. */
 MUST_USE int ledger_abort(struct ledger *l, struct err *e);
 
-MUST_USE int ledger_score(struct ledger *l, const struct score *sc, const struct output *o,
-                          struct put_result *out, struct err *e);
+MUST_USE int ledger_score(struct ledger *l, const struct sealed_score *x, struct put_result *out,
+                          struct err *e);
 MUST_USE int ledger_feedback(struct ledger *l, const struct feedback *f, bool *is_new,
                              struct err *e);
 MUST_USE int ledger_reject(struct ledger *l, const struct output *key, struct str raw,

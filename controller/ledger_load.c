@@ -107,13 +107,75 @@ static int tally_row(const struct scored_row *row, void *ctx, struct err *e)
     return ERR_OK;
 }
 
+static const struct state_field TALLY_FIELDS[] = {STATE_SUB(struct tally, reward, CONFSEQ_FIELDS),
+                                                  STATE_NUMBER(struct tally, n_unscored, STATE_U64),
+                                                  STATE_SUB(struct tally, era, ERA_FIELDS),
+                                                  STATE_END};
+
+static int tally_put(struct ledger *l, struct ledger_route *r, const struct tally *t, struct err *e)
+{
+    struct buf text;
+    if (t->revision == 0)
+        return ERR_OK;
+    buf_init(&text, 16 * KiB);
+    json_t *v = state_encode(TALLY_FIELDS, t);
+    int rc = v ? json_write(v, &text, e) : err_set(e, ERR_NOMEM, "no memory for a tally");
+    if (rc == ERR_OK)
+        rc = store_put_tally(l->store, str_from(r->course.route), t->revision, buf_str(&text), e);
+    json_decref(v);
+    buf_free(&text);
+    return rc;
+}
+
+int ledger_tally_save(struct ledger *l, struct ledger_route *r, struct err *e)
+{
+    int rc = tally_put(l, r, &r->arm[0], e);
+    return rc == ERR_OK ? tally_put(l, r, &r->arm[1], e) : rc;
+}
+
+static int tally_get(struct ledger *l, struct str route, struct tally *t, struct err *e)
+{
+    struct arena a;
+    struct str text;
+    struct tally stored = {.revision = t->revision};
+    json_t *v = NULL;
+    arena_init(&a, MiB);
+    int rc = store_get_tally(l->store, route, t->revision, &a, &text, e);
+    if (rc == ERR_OK)
+        rc = json_parse(text, 0, &v, e);
+    if (rc == ERR_OK)
+        rc = state_decode(TALLY_FIELDS, v, &stored, e);
+    if (rc == ERR_OK)
+        *t = stored;
+    json_decref(v);
+    arena_free(&a);
+    return rc;
+}
+
+/* What no tally was kept of: an arm of a database of an earlier version is added up once. */
 static int tally_start(struct ledger *l, struct ledger_route *r, struct tally *t, uint64_t revision,
                        struct err *e)
 {
+    struct str route = str_from(r->course.route);
+    bool has_rows = false;
     *t = (struct tally){.revision = revision, .reward = confseq_eb_start(TALLY_MISS)};
     if (revision == 0)
         return ERR_OK;
-    return store_walk_revision(l->store, str_from(r->course.route), revision, tally_row, t, e);
+    int rc = tally_get(l, route, t, e);
+    if (rc != ERR_NOT_FOUND)
+        return rc;
+    rc = rollups_has(l->store, route, revision, &has_rows, e);
+    return rc == ERR_OK && has_rows
+               ? store_walk_revision(l->store, route, revision, tally_row, t, e)
+               : rc;
+}
+
+/* An arm that is left may come back. */
+static int tally_leave(struct ledger *l, struct ledger_route *r, const struct tally *t,
+                       const struct policy_view *now, struct err *e)
+{
+    bool stays = t->revision == now->champion || t->revision == now->challenger;
+    return stays ? ERR_OK : tally_put(l, r, t, e);
 }
 
 int ledger_tally_follow(struct ledger *l, struct ledger_route *r, struct err *e)
@@ -122,7 +184,9 @@ int ledger_tally_follow(struct ledger *l, struct ledger_route *r, struct err *e)
     policy_view(r->course.policy, &v);
     struct tally old[2] = {r->arm[0], r->arm[1]};
     const uint64_t want[2] = {v.champion, v.challenger};
-    int rc = ERR_OK;
+    int rc = tally_leave(l, r, &old[0], &v, e);
+    if (rc == ERR_OK)
+        rc = tally_leave(l, r, &old[1], &v, e);
     for (int i = 0; rc == ERR_OK && i < 2; i++) {
         if (want[i] && want[i] == old[0].revision)
             r->arm[i] = old[0];
@@ -212,19 +276,19 @@ static int load_desired(struct ledger *l, struct arena *a, struct err *e)
 
 static int load_counts(struct ledger *l, struct err *e)
 {
-    static const char *const SQL[] = {"SELECT count(*) FROM outputs", "SELECT count(*) FROM scores",
-                                      "SELECT count(*) FROM scores WHERE reward IS NULL",
-                                      "SELECT count(*) FROM feedback",
-                                      "SELECT max(number) FROM decisions"};
-    uint64_t *into[] = {&l->n_outputs, &l->n_scores, &l->n_unscored, &l->n_feedback,
-                        &l->n_decisions};
-    int rc = ERR_OK;
-    for (size_t i = 0; rc == ERR_OK && i < sizeof SQL / sizeof *SQL; i++) {
-        int64_t n;
-        rc = store_number(l->store, SQL[i], &n, e);
-        *into[i] = (uint64_t)n;
-    }
-    return rc;
+    uint64_t totals[TOTAL_KINDS];
+    int64_t n_decisions = 0;
+    int rc = store_get_totals(l->store, totals, e);
+    if (rc == ERR_OK)
+        rc = store_number(l->store, "SELECT max(number) FROM decisions", &n_decisions, e);
+    if (rc != ERR_OK)
+        return rc;
+    l->n_outputs = totals[TOTAL_OUTPUTS];
+    l->n_scores = totals[TOTAL_SCORES];
+    l->n_unscored = totals[TOTAL_UNSCORED];
+    l->n_feedback = totals[TOTAL_FEEDBACK];
+    l->n_decisions = (uint64_t)n_decisions;
+    return ERR_OK;
 }
 
 /* The last time written: the clock may have been set back while nobody ran. */

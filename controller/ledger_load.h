@@ -11,5 +11,7 @@ MUST_USE int ledger_bring_up(struct ledger *l, struct err *e);
 void ledger_tally(struct ledger_route *r, const struct scored_row *row);
 /* Which revisions are counted, after a decision. */
 MUST_USE int ledger_tally_follow(struct ledger *l, struct ledger_route *r, struct err *e);
+/* Writes the tallies of both arms. */
+MUST_USE int ledger_tally_save(struct ledger *l, struct ledger_route *r, struct err *e);
 
 #endif

@@ -8,25 +8,28 @@
 #include "common/log.h"
 #include "common/queue.h"
 #include "controller/gauges.h"
+#include "controller/receiver.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_COMMANDS = 64, SHOW_EVERY_MS = 250, BACK_OFF_MS = 500, FRAME_BYTES = 16 * 1024 * 1024 };
 
 struct loop {
     struct loop_options o;
     struct ledger *ledger;
-    struct intake *intake;
     struct gauges *gauges;
-    struct bus_socket *scores;
+    struct receiver *receiver;
+    int wake_fd; /* epoll over the commands and the receiver, once that runs beside us; or -1 */
     struct control_server control;
     struct queue *commands;
     struct command *running[MAX_COMMANDS]; /* of this batch, to be answered after it */
     uint32_t n_running;
-    struct buf frame;
     uint32_t n_rows; /* of this batch */
     struct mono shown;
     atomic_bool is_stopping;
@@ -66,13 +69,13 @@ static int open_socket(struct loop *l, enum bus_kind kind, const char *address,
 int loop_open(struct loop **out, const struct loop_options *o, struct err *e)
 {
     *out = NULL;
-    struct bus_socket *control = NULL;
+    struct bus_socket *scores = NULL, *control = NULL;
     int rc = ERR_OK;
     struct loop *l = calloc(1, sizeof *l);
     if (!l)
         return err_set(e, ERR_NOMEM, "no memory for the loop");
     l->o = *o;
-    buf_init(&l->frame, FRAME_BYTES);
+    l->wake_fd = -1;
     control_server_init(&l->control, NULL, o->clock);
     l->gauges = gauges_new(o->metrics);
     struct ledger_options lo = {.database = o->database,
@@ -81,10 +84,10 @@ int loop_open(struct loop **out, const struct loop_options *o, struct err *e)
                                 .hooks = {on_decision, on_gap, l}};
     TRY(queue_open(&l->commands, MAX_COMMANDS, true, e));
     TRY(ledger_open(&l->ledger, &lo, e));
-    l->intake = intake_new(l->ledger);
-    if (!l->intake || !l->gauges)
+    if (!l->gauges)
         TRY(err_set(e, ERR_NOMEM, "no memory for the loop"));
-    TRY(open_socket(l, BUS_PULL, o->scores, &l->scores, e));
+    TRY(open_socket(l, BUS_PULL, o->scores, &scores, e));
+    TRY(receiver_open(&l->receiver, scores, e));
     TRY(open_socket(l, BUS_ROUTER, o->control, &control, e));
     l->control.socket = control;
 out:
@@ -105,13 +108,13 @@ void loop_close(struct loop *l)
         err_set(&c->err, ERR_CANCELLED, "the controller is stopping");
         c->done(c);
     }
-    intake_free(l->intake);
+    receiver_close(l->receiver);
     ledger_close(l->ledger);
     gauges_free(l->gauges);
-    bus_socket_close(l->scores);
     control_server_fini(&l->control);
     queue_free(l->commands);
-    buf_free(&l->frame);
+    if (l->wake_fd >= 0)
+        close(l->wake_fd);
     free(l);
 }
 
@@ -126,34 +129,35 @@ void loop_stop(struct loop *l)
     queue_close(l->commands);
 }
 
+static int take_item(struct loop *l, const struct intake_item *x, struct err *e)
+{
+    struct intake_result r;
+    int rc = ledger_begin(l->ledger, e);
+    if (rc == ERR_OK)
+        rc = intake_apply(l->ledger, x, &r, e);
+    if (rc != ERR_OK)
+        return rc;
+    l->n_rows++;
+    gauges_frame(l->gauges, &r, l->ledger->now_us);
+    if (r.kind == INTAKE_REJECT || r.kind == INTAKE_GARBAGE)
+        log_event(LOG_WARN, "intake.refused", "why=\"%s\"", r.why.msg);
+    return ERR_OK;
+}
+
 /* Frames until the batch is full or its time is over. The first wait was the poll. */
 static int collect_frames(struct loop *l, struct err *e)
 {
     const struct controller_config *c = &l->o.config->controller;
     struct mono begin = clock_mono(&l->o.clock);
-    struct err none;
     int rc = ERR_OK;
     while (rc == ERR_OK && l->n_rows < c->batch_rows) {
         int64_t left =
             c->batch_ms - (int64_t)(mono_since_us(begin, clock_mono(&l->o.clock)) / 1000);
-        int wait = l->n_rows && left > 0 ? (int)left : 0;
-        int got = bus_receive(l->scores, wait, NULL, &l->frame, &none);
-        if (got == ERR_TIMEOUT)
+        struct intake_item *x = receiver_take(l->receiver, l->n_rows && left > 0 ? (int)left : 0);
+        if (!x)
             break;
-        if (got != ERR_OK) {
-            log_event(LOG_WARN, "intake.refused", "why=\"%s\"", none.msg);
-            continue;
-        }
-        struct intake_result r;
-        rc = ledger_begin(l->ledger, e);
-        if (rc == ERR_OK)
-            rc = intake_frame(l->intake, buf_str(&l->frame), &r, e);
-        if (rc != ERR_OK)
-            break;
-        l->n_rows++;
-        gauges_frame(l->gauges, &r, l->ledger->now_us);
-        if (r.kind == INTAKE_REJECT || r.kind == INTAKE_GARBAGE)
-            log_event(LOG_WARN, "intake.refused", "why=\"%s\"", r.why.msg);
+        rc = take_item(l, x, e);
+        receiver_give_back(l->receiver, x);
     }
     return rc;
 }
@@ -271,11 +275,19 @@ static int wait_ms(struct loop *l, int limit)
     return limit;
 }
 
+/* Whatever comes first: scores, control, a command, a deadline. */
+static void wait_for_work(struct loop *l, int limit_ms)
+{
+    struct bus_socket *sockets[] = {l->control.socket, receiver_socket(l->receiver)};
+    bool is_beside = l->wake_fd >= 0; /* the scores' socket is the receiver's own then */
+    bus_poll(sockets, is_beside ? 1 : 2, is_beside ? l->wake_fd : queue_fd(l->commands),
+             wait_ms(l, limit_ms));
+}
+
 int loop_turn(struct loop *l, int limit_ms, struct err *e)
 {
-    struct bus_socket *sockets[] = {l->scores, l->control.socket};
     struct err why = {0};
-    bus_poll(sockets, 2, queue_fd(l->commands), wait_ms(l, limit_ms));
+    wait_for_work(l, limit_ms);
     l->n_rows = 0;
     if (collect(l, &why) != ERR_OK)
         return recover(l, &why, e);
@@ -285,9 +297,24 @@ int loop_turn(struct loop *l, int limit_ms, struct err *e)
     return ERR_OK;
 }
 
+static int start_receiver(struct loop *l, struct err *e)
+{
+    int rc = receiver_start(l->receiver, e);
+    if (rc != ERR_OK)
+        return rc;
+    const int fds[] = {queue_fd(l->commands), receiver_fd(l->receiver)};
+    l->wake_fd = epoll_create1(EPOLL_CLOEXEC);
+    for (int i = 0; i < 2; i++) {
+        struct epoll_event ev = {.events = EPOLLIN};
+        if (l->wake_fd < 0 || epoll_ctl(l->wake_fd, EPOLL_CTL_ADD, fds[i], &ev) != 0)
+            return err_set_sys(e, ERR_IO, errno, "cannot watch the writer's queues");
+    }
+    return ERR_OK;
+}
+
 int loop_run(struct loop *l, struct err *e)
 {
-    int rc = ERR_OK;
+    int rc = start_receiver(l, e);
     while (rc == ERR_OK && !atomic_load(&l->is_stopping))
         rc = loop_turn(l, SHOW_EVERY_MS, e);
     return rc;
@@ -300,7 +327,7 @@ struct db *loop_database(const struct loop *l)
 
 const char *loop_scores_address(const struct loop *l)
 {
-    return bus_socket_address(l->scores);
+    return bus_socket_address(receiver_socket(l->receiver));
 }
 
 const char *loop_control_address(const struct loop *l)

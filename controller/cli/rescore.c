@@ -72,7 +72,8 @@ static int spawn_verifier(struct rescore *r, struct err *e)
 }
 
 #define ROWS                                                                                       \
-    " FROM outputs o LEFT JOIN scores s ON s.output = o.id AND s.is_counted = 1"                   \
+    " FROM outputs o JOIN bodies b ON b.output = o.id LEFT JOIN scores s ON s.output = o.id AND "  \
+    "s.is_counted = 1"                                                                             \
     " WHERE o.route = ?1 AND o.created_us >= ?2"
 
 static int count_rows(struct rescore *r, struct err *e)
@@ -122,7 +123,7 @@ static int feed_rows(struct rescore *r, struct err *e)
 {
     struct db_stmt *s;
     int rc = store_statement(r->store,
-                             "SELECT o.raw, o.request_id, o.seq, o.revision, s.reward,"
+                             "SELECT unpack(b.packed), o.request_id, o.seq, o.revision, s.reward,"
                              " coalesce(s.version, 'none')" ROWS " ORDER BY o.id DESC LIMIT ?3",
                              &s, e);
 

@@ -1,10 +1,12 @@
-/* Inserts of what came from the verifiers, and the walk that feeds the laws.
+/* Inserts of what came from the verifiers.
  *
  * Why insert-or-ignore comes before the statistic: the same record counted twice raises false
- * rollbacks from 2.9% to 25.8% (CONTROL.md 2.8). Writer thread; the walks also on readers. */
+ * rollbacks from 2.9% to 25.8% (CONTROL.md 2.8). Writer thread; score_seal on any. */
 #include "controller/store/outputs.h"
 
-#include "common/json.h"
+#include "common/hash.h"
+
+#include <string.h>
 
 static bool is_invalid(const struct output *o)
 {
@@ -16,16 +18,111 @@ static struct str text_or_empty(struct str s)
     return s.p ? s : STR("");
 }
 
-static int insert_output(struct store *s, const struct output *o, struct str raw, bool *is_new,
-                         struct err *e)
+/* Sealing. */
+
+static void put_text(struct buf *b, const char *key, struct str text)
+{
+    buf_printf(b, "\"%s\":\"", key);
+    buf_put_json(b, text);
+    buf_put_c(b, "\",");
+}
+
+static void put_check(struct buf *b, const struct check_result *c)
+{
+    buf_put_char(b, '{');
+    put_text(b, "id", c->id);
+    put_text(b, "kind", c->kind);
+    put_text(b, "outcome", str_from(score_outcome_name(c->outcome)));
+    put_text(b, "reason", c->reason);
+    buf_put_c(b, "\"value\":");
+    if (c->outcome == SCORE_UNSCORED)
+        buf_put_c(b, "null");
+    else
+        buf_put_real(b, c->value);
+    buf_put_c(b, ",\"weight\":");
+    buf_put_real(b, c->weight);
+    buf_put_c(b, ",\"is_gate\":");
+    buf_put_c(b, c->is_gate ? "true" : "false");
+    buf_put_c(b, ",\"duration_us\":");
+    buf_put_u64(b, c->duration_us);
+    buf_put_char(b, '}');
+}
+
+static int checks_text(const struct score *sc, struct buf *out, struct err *e)
+{
+    buf_put_char(out, '[');
+    for (uint32_t i = 0; i < sc->n_check; i++) {
+        if (i)
+            buf_put_char(out, ',');
+        put_check(out, &sc->check[i]);
+    }
+    buf_put_char(out, ']');
+    return buf_check(out, "checks", e);
+}
+
+int score_seal(const struct score *sc, const struct output *o, struct packer *p, struct arena *a,
+               struct sealed_score *out, struct err *e)
+{
+    struct buf text;
+    *out = (struct sealed_score){.score = sc, .output = o};
+    buf_init(&text, MiB);
+    int rc = checks_text(sc, &text, e);
+    if (rc == ERR_OK) {
+        out->checks = arena_str(a, buf_str(&text));
+        if (!out->checks.p)
+            rc = err_set(e, ERR_NOMEM, "no memory for the checks of a score");
+    }
+    buf_free(&text);
+    if (rc != ERR_OK)
+        return rc;
+    sha256(sc->output_json, out->raw_hash);
+    sha256(out->checks, out->checks_hash);
+    return packer_pack(p, sc->output_json, a, &out->body, e);
+}
+
+/* As stored: SQLite knows no negative zero. */
+void store_row_of(const struct sealed_score *x, const struct put_result *put, int64_t now_us,
+                  struct scored_row *out)
+{
+    const struct score *sc = x->score;
+    const struct output *o = x->output;
+    *out = (struct scored_row){.row = put->row,
+                               .committed_us = now_us,
+                               .engine = o->engine,
+                               .epoch = o->epoch,
+                               .admission = o->admission,
+                               .route = o->route,
+                               .experiment = text_or_empty(o->experiment),
+                               .stratum = text_or_empty(o->stratum),
+                               .finish_reason = o->finish_reason,
+                               .choice = o->choice,
+                               .revision = o->revision,
+                               .propensity = o->propensity + 0.0,
+                               .is_scored = sc->is_scored,
+                               .reward = sc->is_scored ? sc->reward + 0.0 : 0.0,
+                               .is_invalid = is_invalid(o),
+                               .prompt_tokens = o->prompt_tokens,
+                               .completion_tokens = o->completion_tokens,
+                               .arm = o->arm,
+                               .version = sc->version,
+                               .verifier = sc->verifier,
+                               .check_set = sc->check_set};
+    memcpy(out->raw_hash, x->raw_hash, sizeof out->raw_hash);
+    memcpy(out->checks_hash, x->checks_hash, sizeof out->checks_hash);
+}
+
+/* Inserting. */
+
+static int insert_output(struct store *s, const struct output *o, const struct sealed_score *x,
+                         int64_t *id, bool *is_new, struct err *e)
 {
     struct db_stmt *q;
     int rc = store_statement(
         s,
         "INSERT OR IGNORE INTO outputs(engine,epoch,seq,request_id,choice,route,revision,arm,"
         "experiment,propensity,stratum,unit,admission,desired_version,finish_reason,is_invalid,"
-        "prompt_tokens,cached_tokens,completion_tokens,queue_us,ttft_us,decode_us,created_us,raw) "
-        "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "prompt_tokens,cached_tokens,completion_tokens,queue_us,ttft_us,decode_us,created_us,"
+        "raw_hash) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         &q, e);
     if (rc != ERR_OK)
         return rc;
@@ -45,13 +142,29 @@ static int insert_output(struct store *s, const struct output *o, struct str raw
     for (size_t i = 0; i < sizeof NUMBER_AT / sizeof *NUMBER_AT; i++)
         db_bind_i64(q, NUMBER_AT[i], (int64_t)numbers[i]);
     db_bind_f64(q, 10, o->propensity);
-    db_bind_str(q, 24, raw);
+    db_bind_blob(q, 24, (struct str){(const char *)x->raw_hash, sizeof x->raw_hash});
     int64_t changes = 0;
     rc = db_run(q, &changes, e);
     *is_new = changes == 1;
+    *id = db_last_rowid(store_db(s)); /* of this output, when it is new */
     return rc;
 }
 
+static int insert_body(struct store *s, int64_t id, const struct packed *body, struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(s, "INSERT INTO bodies(output,packed) VALUES(?,?)", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_i64(q, 1, id);
+    if (body->is_frame)
+        db_bind_blob(q, 2, body->bytes);
+    else
+        db_bind_str(q, 2, text_or_empty(body->bytes));
+    return db_run(q, NULL, e);
+}
+
+/* Of an output that was there before. */
 static int find_output(struct store *s, const struct output *o, int64_t *id, bool *has_score,
                        struct err *e)
 {
@@ -72,37 +185,6 @@ static int find_output(struct store *s, const struct output *o, int64_t *id, boo
     *has_score = db_col_i64(q, 1) != 0;
     db_reset(q);
     return ERR_OK;
-}
-
-static json_t *check_json(const struct check_result *c)
-{
-    json_t *v = json_object();
-    int bad = json_object_set_new(v, "id", json_str(c->id)) |
-              json_object_set_new(v, "kind", json_str(c->kind)) |
-              json_object_set_new(v, "outcome", json_string(score_outcome_name(c->outcome))) |
-              json_object_set_new(v, "value",
-                                  c->outcome == SCORE_UNSCORED ? json_null() : json_num(c->value)) |
-              json_object_set_new(v, "weight", json_num(c->weight)) |
-              json_object_set_new(v, "is_gate", json_boolean(c->is_gate)) |
-              json_object_set_new(v, "duration_us", json_integer((json_int_t)c->duration_us)) |
-              json_object_set_new(v, "reason", json_str(c->reason));
-    if (bad) {
-        json_decref(v);
-        return NULL;
-    }
-    return v;
-}
-
-static int checks_text(const struct score *sc, struct buf *out, struct err *e)
-{
-    json_t *list = json_array();
-    int bad = list == NULL;
-    for (uint32_t i = 0; i < sc->n_check && !bad; i++)
-        bad = json_array_append_new(list, check_json(&sc->check[i]));
-    int rc = bad ? err_set(e, ERR_NOMEM, "no memory for the checks of a score")
-                 : json_write(list, out, e);
-    json_decref(list);
-    return rc;
 }
 
 static int insert_score(struct store *s, const struct score *sc, const struct output *o,
@@ -150,23 +232,18 @@ static int insert_score(struct store *s, const struct score *sc, const struct ou
     return rc;
 }
 
-int store_put_score(struct store *s, const struct score *sc, const struct output *o, int64_t now_us,
+int store_put_score(struct store *s, const struct sealed_score *x, int64_t now_us,
                     struct put_result *out, struct err *e)
 {
     *out = (struct put_result){0};
     int64_t id = 0;
     bool has_score = false;
-    struct buf checks;
-    buf_init(&checks, MiB);
-    int rc;
-    TRY(insert_output(s, o, sc->output_json, &out->is_new_output, e));
-    TRY(find_output(s, o, &id, &has_score, e));
+    int rc = insert_output(s, x->output, x, &id, &out->is_new_output, e);
+    if (rc == ERR_OK)
+        rc = out->is_new_output ? insert_body(s, id, &x->body, e)
+                                : find_output(s, x->output, &id, &has_score, e);
     out->is_counted = !has_score;
-    TRY(checks_text(sc, &checks, e));
-    TRY(insert_score(s, sc, o, id, buf_str(&checks), now_us, out, e));
-out:
-    buf_free(&checks);
-    return rc;
+    return rc == ERR_OK ? insert_score(s, x->score, x->output, id, x->checks, now_us, out, e) : rc;
 }
 
 int store_put_feedback(struct store *s, const struct feedback *f, int64_t now_us, bool *is_new,
@@ -219,78 +296,4 @@ int store_put_reject(struct store *s, const struct output *key, struct str raw, 
     rc = db_run(q, &changes, e);
     *is_new = changes == 1;
     return rc;
-}
-
-#define ROW_COLUMNS                                                                                \
-    "SELECT s.row,s.committed_us,o.engine,o.epoch,o.admission,o.route,o.experiment,o.stratum,"     \
-    "o.finish_reason,o.choice,o.revision,o.propensity,s.reward,o.is_invalid,o.prompt_tokens,"      \
-    "o.completion_tokens,o.arm,s.version,o.raw,s.checks,s.verifier,s.check_set FROM scores s "     \
-    "JOIN outputs o ON "                                                                           \
-    "o.id=s.output "                                                                               \
-    "WHERE s.is_counted=1 AND "
-
-static struct scored_row read_row(struct db_stmt *q)
-{
-    bool is_scored = !db_col_is_null(q, 12);
-    return (struct scored_row){.row = (uint64_t)db_col_i64(q, 0),
-                               .committed_us = db_col_i64(q, 1),
-                               .engine = db_col_str(q, 2),
-                               .epoch = (uint64_t)db_col_i64(q, 3),
-                               .admission = (uint64_t)db_col_i64(q, 4),
-                               .route = db_col_str(q, 5),
-                               .experiment = db_col_str(q, 6),
-                               .stratum = db_col_str(q, 7),
-                               .finish_reason = db_col_str(q, 8),
-                               .choice = (uint32_t)db_col_i64(q, 9),
-                               .revision = (uint64_t)db_col_i64(q, 10),
-                               .propensity = db_col_f64(q, 11),
-                               .is_scored = is_scored,
-                               .reward = is_scored ? db_col_f64(q, 12) : 0.0,
-                               .is_invalid = db_col_i64(q, 13) != 0,
-                               .prompt_tokens = (uint32_t)db_col_i64(q, 14),
-                               .completion_tokens = (uint32_t)db_col_i64(q, 15),
-                               .arm = db_col_str(q, 16),
-                               .version = db_col_str(q, 17),
-                               .raw = db_col_str(q, 18),
-                               .checks = db_col_str(q, 19),
-                               .verifier = db_col_str(q, 20),
-                               .check_set = db_col_str(q, 21)};
-}
-
-static int walk(struct db_stmt *q, scored_row_fn *fn, void *ctx, struct err *e)
-{
-    int rc;
-    while ((rc = db_step(q, e)) == ERR_OK) {
-        struct scored_row row = read_row(q);
-        rc = fn(&row, ctx, e);
-        if (rc != ERR_OK) {
-            db_reset(q);
-            return rc;
-        }
-    }
-    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
-}
-
-int store_walk_rows(struct store *s, uint64_t after, uint64_t up_to, scored_row_fn *fn, void *ctx,
-                    struct err *e)
-{
-    struct db_stmt *q;
-    int rc = store_statement(s, ROW_COLUMNS "s.row>? AND s.row<=? ORDER BY s.row", &q, e);
-    if (rc != ERR_OK)
-        return rc;
-    db_bind_i64(q, 1, (int64_t)after);
-    db_bind_i64(q, 2, up_to > INT64_MAX ? INT64_MAX : (int64_t)up_to);
-    return walk(q, fn, ctx, e);
-}
-
-int store_walk_revision(struct store *s, struct str route, uint64_t revision, scored_row_fn *fn,
-                        void *ctx, struct err *e)
-{
-    struct db_stmt *q;
-    int rc = store_statement(s, ROW_COLUMNS "o.route=? AND o.revision=? ORDER BY s.row", &q, e);
-    if (rc != ERR_OK)
-        return rc;
-    db_bind_str(q, 1, route);
-    db_bind_i64(q, 2, (int64_t)revision);
-    return walk(q, fn, ctx, e);
 }

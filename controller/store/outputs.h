@@ -4,6 +4,8 @@
 #ifndef CONTROLLER_STORE_OUTPUTS_H
 #define CONTROLLER_STORE_OUTPUTS_H
 
+#include "common/hash.h"
+#include "controller/store/pack.h"
 #include "controller/store/store.h"
 #include "schemas/feedback.h"
 #include "schemas/score.h"
@@ -16,8 +18,8 @@ struct scored_row {
     uint64_t epoch, admission;
     struct str route, arm, experiment, stratum, finish_reason;
     struct str verifier, check_set, version; /* who scored, with what */
-    struct str raw;                          /* the output as it came */
-    struct str checks;                       /* results, JSON */
+    /* SHA-256 of the output as it came, and of the checks' results as they are stored */
+    unsigned char raw_hash[SHA256_BYTES], checks_hash[SHA256_BYTES];
     uint32_t choice;
     uint64_t revision;
     double propensity;
@@ -33,9 +35,23 @@ struct put_result {
     uint64_t row;    /* when is_new_score */
 };
 
-/* The score and the output inside it. */
-MUST_USE int store_put_score(struct store *s, const struct score *sc, const struct output *o,
-                             int64_t now_us, struct put_result *out, struct err *e);
+/* A score with all that is computed before the store sees it: any thread may do that. */
+struct sealed_score {
+    const struct score *score;
+    const struct output *output; /* the one inside the score */
+    struct str checks;           /* results, JSON text */
+    struct packed body;          /* the output as it came */
+    unsigned char raw_hash[SHA256_BYTES], checks_hash[SHA256_BYTES];
+};
+/* Borrows both; texts in the arena. */
+MUST_USE int score_seal(const struct score *sc, const struct output *o, struct packer *p,
+                        struct arena *a, struct sealed_score *out, struct err *e);
+
+MUST_USE int store_put_score(struct store *s, const struct sealed_score *x, int64_t now_us,
+                             struct put_result *out, struct err *e);
+/* The row that a walk would read of what was put: same values, without reading it. */
+void store_row_of(const struct sealed_score *x, const struct put_result *put, int64_t now_us,
+                  struct scored_row *out);
 
 MUST_USE int store_put_feedback(struct store *s, const struct feedback *f, int64_t now_us,
                                 bool *is_new, struct err *e);

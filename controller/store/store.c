@@ -4,6 +4,7 @@
  * in the running transaction. One thread. */
 #include "controller/store/store.h"
 
+#include "controller/store/pack.h"
 #include "schemas/migrations.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ static int store_new(struct store **out, struct db *db, int lock_fd, struct err 
     }
     (*out)->db = db;
     (*out)->lock_fd = lock_fd;
-    return ERR_OK;
+    return pack_add_functions(db, e);
 }
 
 int store_open(struct store **out, const char *path, struct err *e)
@@ -85,6 +86,9 @@ int store_open(struct store **out, const char *path, struct err *e)
     rc = db_open(&db, path, DB_SYNC_FULL, e);
     if (rc == ERR_OK)
         rc = migrate(db, e);
+    /* 32 MiB of log before it is copied: an index page that many batches touch is copied once. */
+    if (rc == ERR_OK)
+        rc = db_exec(db, "PRAGMA wal_autocheckpoint=8192", e);
     if (rc != ERR_OK) {
         db_close(db);
         close(lock_fd);

@@ -93,10 +93,13 @@ static bool is_sane_id(struct str id)
     return true;
 }
 
+/* Milliseconds first, as in UUID version 7 (RFC 9562 section 5.7): whoever keeps an index over ids
+ * appends to it. */
 struct str api_request_id(const char *prefix, struct arena *a)
 {
-    return arena_printf(a, "%s-%016llx%08x", prefix, (unsigned long long)rng_entropy(),
-                        (unsigned)(rng_entropy() >> 32));
+    return arena_printf(a, "%s-%012llx%012llx", prefix,
+                        (unsigned long long)clock_wall(&CLOCK_REAL).us / 1000,
+                        (unsigned long long)(rng_entropy() >> 16));
 }
 
 void api_put_request_id(struct http_request *r, struct str id)
