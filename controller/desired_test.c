@@ -77,6 +77,32 @@ static void test_held_and_plain_routes_have_one_arm(void **state)
     assert_true(c.desired.route[0].is_paused);
 }
 
+/* Arms without a share are left out, but for the champion; the name tells the shares in force. */
+static void test_an_experiment_has_many_arms(void **state)
+{
+    struct arena *a = *state;
+    struct revision arm[4] = {revision(1, 0.7), revision(2, 0.8), revision(3, 0.9), revision(4, 1)};
+    struct policy_view v = {.phase = "experiment",
+                            .experiment = "x2",
+                            .champion = 1,
+                            .n_arm = 4,
+                            .allocation = 12,
+                            .arm_revision = {1, 2, 3, 4},
+                            .arm_share = {0.0, 0.25, 0.0, 0.75}};
+    struct desired_source s = {STR("default"), STR("salt"), &v, &arm[0], NULL, arm};
+    struct desired d;
+    assert_ok(desired_build(&s, 1, 7, a, &d, &e), &e);
+    struct control c = through_the_wire(a, &d);
+    const struct desired_route *r = &c.desired.route[0];
+    assert_int_equal(r->n_arm, 3);
+    assert_str(r->experiment, "x2.12");
+    assert_str(r->arm[0].name, "champion");
+    assert_str(r->arm[1].name, "arm-1");
+    assert_str(r->arm[2].name, "arm-3");
+    assert_true(r->arm[0].share == 0.0 && r->arm[1].share == 0.25 && r->arm[2].share == 0.75);
+    assert_int_equal(r->arm[2].revision.number, 4);
+}
+
 static void test_only_content_changes_the_hash(void **state)
 {
     struct arena *a = *state;
@@ -101,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_arms_and_shares, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held_and_plain_routes_have_one_arm, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_experiment_has_many_arms, setup, teardown),
         cmocka_unit_test_setup_teardown(test_only_content_changes_the_hash, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,19 +84,28 @@ void allocation_best(const struct contest *c, double out[EXPERIMENT_ARMS])
         out[k] = total > 0.0 ? out[k] / total : 0.0;
 }
 
-/* P(arm is played) = psi (half + half * sum over other leaders of psi_b / (1 - psi_b)). */
+/* What the arms but one have together; summed, since 1 - psi of a clear leader is only rounding. */
+static double others_of(const double *psi, uint32_t n, uint32_t k)
+{
+    double sum = 0.0;
+    for (uint32_t b = 0; b < n; b++)
+        sum += b == k ? 0.0 : psi[b];
+    return sum;
+}
+
+/* P(arm is played) = psi (half + half * sum over other leaders b of psi_b / (1 - psi_b)). */
 static void top_two(const struct contest *c, double play[EXPERIMENT_ARMS])
 {
     double psi[EXPERIMENT_ARMS], total = 0.0;
     allocation_best(c, psi);
     for (uint32_t k = 0; k < c->n_arm; k++)
-        psi[k] = c->arm[k].is_out ? 0.0 : fmin(1.0 - 1e-9, fmax(1e-9, psi[k]));
+        psi[k] = c->arm[k].is_out ? 0.0 : fmax(1e-250, psi[k]);
     for (uint32_t k = 0; k < c->n_arm; k++) {
         double second = 0.0;
         for (uint32_t b = 0; b < c->n_arm; b++)
-            if (b != k)
-                second += psi[b] / (1.0 - psi[b]);
-        play[k] = psi[k] * (PLAY_LEADER + (1.0 - PLAY_LEADER) * second);
+            if (b != k && psi[b] > 0.0)
+                second += psi[b] * (psi[k] / others_of(psi, c->n_arm, b));
+        play[k] = PLAY_LEADER * psi[k] + (1.0 - PLAY_LEADER) * second;
         total += play[k];
     }
     for (uint32_t k = 0; k < c->n_arm; k++)

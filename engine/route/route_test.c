@@ -61,6 +61,38 @@ static void test_shares_and_stickiness(void **state)
     }
 }
 
+/* Every arm of an experiment gets its share, one without a share gets nothing. */
+static void test_many_arms(void **state)
+{
+    (void)state;
+    enum { N = 40000, ARMS = 5 };
+    static const double SHARES[ARMS] = {0.0, 0.1, 0.2, 0.7, 0.0};
+    static const char *const NAMES[ARMS] = {"champion", "arm-1", "arm-2", "arm-3", "arm-4"};
+    struct desired_route route = {
+        .name = STR("a"), .experiment = STR("x2.1"), .salt = STR("s"), .n_arm = ARMS};
+    int hits[ARMS] = {0};
+    for (uint64_t k = 0; k < ARMS; k++) {
+        route.arm[k] = (struct desired_arm){.name = str_from(NAMES[k]), .share = SHARES[k]};
+        make_revision(&route.arm[k].revision, k + 1, 1);
+    }
+    struct desired d = {.version = 9, .n_route = 1, .route = &route};
+    struct route_table *t;
+    struct err e;
+    assert_ok(route_table_from_desired(&t, &d, &e), &e);
+    for (int i = 0; i < N; i++) {
+        char unit[32];
+        struct route_choice c;
+        snprintf(unit, sizeof unit, "user-%d", i);
+        assert_int_equal(route_choose(t, STR("a"), str_from(unit), &c, NULL), ERR_OK);
+        uint64_t k = c.arm->revision.number - 1;
+        assert_true(c.propensity == SHARES[k] && SHARES[k] > 0);
+        hits[k]++;
+    }
+    for (int k = 1; k < 4; k++)
+        assert_true(fabs(hits[k] - N * SHARES[k]) < 4 * sqrt(N * SHARES[k] * (1 - SHARES[k])));
+    route_table_release(t);
+}
+
 static void test_paused_serves_the_champion(void **state)
 {
     (void)state;
@@ -133,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shares_and_stickiness),
+        cmocka_unit_test(test_many_arms),
         cmocka_unit_test(test_paused_serves_the_champion),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_bad_documents),
