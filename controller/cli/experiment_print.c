@@ -183,7 +183,7 @@ int experiment_print_report(struct cli *c, const json_t *v, struct err *e)
     printf("experiment %s of route %s: %s", json_text_of(v, "id"), json_text_of(v, "route"),
            json_text_of(v, "outcome"));
     if (json_is_integer(winner))
-        printf(" is revision %s", json_number_of(a, v, "winner", 0));
+        printf(": revision %s", json_number_of(a, v, "winner", 0));
     printf("; law %s, %s scored outputs, %s, split p = %s%s\n\n", json_text_of(plan, "law"),
            json_number_of(a, v, "scored", 0), span_of(a, json_real_of(v, "seconds")),
            json_number_of(a, v, "split_p", 3),

@@ -95,8 +95,7 @@ void acts_eliminate(struct experiment *x, const struct contest_verdict *v,
                 (unsigned long long)act->to_revision, (unsigned long long)act->from_revision,
                 exp(v->log_e), exp(v->log_threshold), (unsigned long long)act->n_blocks);
     x->contest.arm[v->loser].is_out = 1;
-    x->arm[v->loser].is_beaten = 1;
-    x->arm[v->loser].beaten_by_us = x->now_us;
+    x->arm[v->loser].beaten_by = v->winner;
 }
 
 void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_actions *out)
@@ -107,7 +106,6 @@ void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_acti
                 "hard trip: of revision %llu's last 20 outputs %d are invalid or engine errors",
                 (unsigned long long)act->from_revision, n_bad);
     x->contest.arm[arm].is_out = 1;
-    x->arm[arm].beaten_by_us = x->now_us;
 }
 
 /* The winner goes the way every change goes; or all the way, when the plan says so and the champion
@@ -115,7 +113,7 @@ void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_acti
 static void follow_up(struct experiment *x, struct policy_actions *out)
 {
     uint32_t w = x->winner;
-    bool is_champion_beaten = x->arm[0].is_beaten;
+    bool is_champion_beaten = x->arm[0].beaten_by < x->n_arm;
     if (w == EXPERIMENT_NONE_WINS || w == 0 || !is_champion_beaten)
         return;
     if (x->plan.on_win == ON_WIN_REPORT)

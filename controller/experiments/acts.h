@@ -9,7 +9,7 @@ void acts_allocate(struct experiment *x, const char *why, struct policy_actions 
 void acts_eliminate(struct experiment *x, const struct contest_verdict *v,
                     struct policy_actions *out);
 void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_actions *out);
-/* Ends it: outcome "winner" (of arm winner), "no_verdict" or "stopped". */
+/* Ends it: outcome "winner" or "better" (of arm winner), "no_verdict" or "stopped". */
 void acts_conclude(struct experiment *x, const char *outcome, uint32_t winner, const char *why,
                    struct policy_actions *out);
 void acts_alert(struct experiment *x, const char *test, const char *why,

@@ -37,8 +37,10 @@ static void start(struct experiment *x, const struct experiment_setup *st, uint6
     x->srm_next = SRM_FIRST_LOOK;
     memcpy(x->id, st->id.p, st->id.n);
     snprintf(x->outcome, sizeof x->outcome, "running");
-    for (uint32_t k = 0; k < st->n_arm; k++)
+    for (uint32_t k = 0; k < st->n_arm; k++) {
         x->arm[k].revision = st->arm[k];
+        x->arm[k].beaten_by = EXPERIMENT_NONE_WINS;
+    }
     contest_start(&x->contest, x->plan.law, x->n_arm);
     snprintf(why, sizeof why, "experiment %s starts: %u arms, law %s, alpha %.4g", x->id, x->n_arm,
              experiment_law_name(x->plan.law), x->plan.alpha);
@@ -244,6 +246,17 @@ static void conclude_winner(struct experiment *x, struct policy_actions *out)
     acts_conclude(x, "winner", w, why, out);
 }
 
+/* Who beat the champion, or beat who beat it, and so on, and is still in. */
+static uint32_t better_than_champion(const struct experiment *x)
+{
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < x->n_arm && k < x->n_arm && x->contest.arm[k].is_out; i++)
+        k = x->arm[k].beaten_by;
+    return k > 0 && k < x->n_arm && !x->contest.arm[k].is_out ? k : EXPERIMENT_NONE_WINS;
+}
+
+/* Several arms may be left that are too alike to tell apart: one that is shown to be better than
+ * the champion is a verdict all the same. */
 static bool expire(struct experiment *x, struct policy_actions *out)
 {
     char why[POLICY_REASON_BYTES];
@@ -251,13 +264,19 @@ static bool expire(struct experiment *x, struct policy_actions *out)
     bool is_big = x->plan.max_units && x->contest.n_scored >= x->plan.max_units;
     if (!is_long && !is_big)
         return false;
-    snprintf(why, sizeof why,
-             "inconclusive after %llu scored outputs and %llu s: %u arms are left, the champion "
-             "stays%s",
-             (unsigned long long)x->contest.n_scored,
-             (unsigned long long)((x->now_us - x->started_us) / 1000000u),
-             contest_n_in(&x->contest), x->is_split_broken ? " (sample ratio mismatch)" : "");
-    acts_conclude(x, "no_verdict", EXPERIMENT_NONE_WINS, why, out);
+    uint32_t better = x->is_split_broken ? EXPERIMENT_NONE_WINS : better_than_champion(x);
+    int n = snprintf(why, sizeof why, "after %llu scored outputs and %llu s %u arms are left: ",
+                     (unsigned long long)x->contest.n_scored,
+                     (unsigned long long)((x->now_us - x->started_us) / 1000000u),
+                     contest_n_in(&x->contest));
+    if (better < x->n_arm)
+        snprintf(why + n, sizeof why - (size_t)n,
+                 "revision %llu is better than the champion, and no other is shown to beat it",
+                 (unsigned long long)x->arm[better].revision.number);
+    else
+        snprintf(why + n, sizeof why - (size_t)n, "inconclusive, the champion stays%s",
+                 x->is_split_broken ? " (sample ratio mismatch)" : "");
+    acts_conclude(x, better < x->n_arm ? "better" : "no_verdict", better, why, out);
     return true;
 }
 

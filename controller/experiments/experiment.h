@@ -18,13 +18,12 @@ enum experiment_phase { EXPERIMENT_IDLE, EXPERIMENT_RUNNING, EXPERIMENT_ENDED };
 
 struct experiment_arm {
     struct policy_revision revision;
-    double share;          /* now */
-    double expected;       /* rows promised by the shares of their admissions */
-    uint64_t n_rows;       /* rows seen */
-    uint64_t n_seen;       /* for the split: rows whose shares are known */
-    uint32_t recent_bad;   /* last 20 rows, a bit each: invalid, or an engine error */
-    uint32_t is_beaten;    /* out by a duel, not by a hard trip */
-    uint64_t beaten_by_us; /* time of it */
+    double share;        /* now */
+    double expected;     /* rows promised by the shares of their admissions */
+    uint64_t n_rows;     /* rows seen */
+    uint64_t n_seen;     /* for the split: rows whose shares are known */
+    uint32_t recent_bad; /* last 20 rows, a bit each: invalid, or an engine error */
+    uint32_t beaten_by;  /* arm that beat it; EXPERIMENT_NONE_WINS: still in, or a hard trip */
 };
 
 struct experiment_past {
@@ -42,7 +41,7 @@ struct experiment_round { /* of slices */
 struct experiment {
     uint32_t phase, n_arm, winner;
     char id[EXPERIMENT_ID_BYTES];
-    char outcome[16]; /* "running" "winner" "no_verdict" "stopped" */
+    char outcome[16]; /* "running" "winner" "better" "no_verdict" "stopped" */
     struct experiment_plan plan;
     struct experiment_arm arm[EXPERIMENT_ARMS];
     struct contest contest;

@@ -217,6 +217,25 @@ static void test_equal_arms_end_without_a_verdict(void **state)
     policy_close(l.p);
 }
 
+/* Two good arms that are the same: one of them has beaten the champion, and that is enough. */
+static void test_better_than_the_champion_is_a_verdict(void **state)
+{
+    struct lab l;
+    struct experiment_plan plan = plan_of(LAW_ELIMINATION, ON_WIN_PROMOTE);
+    (void)state;
+    plan.max_units = 1500;
+    open_lab(&l, plan);
+    l.mean[1] = l.mean[2] = 0.9;
+    assert_true(deal_until(&l, ACTION_ELIMINATE, 1500));
+    assert_int_equal(acted(&l, ACTION_ELIMINATE)->from_revision, 1);
+    uint64_t who = acted(&l, ACTION_ELIMINATE)->to_revision;
+    assert_true(deal_until(&l, ACTION_CONCLUDE, 1500));
+    assert_string_equal(acted(&l, ACTION_CONCLUDE)->test, "better");
+    assert_int_equal(acted(&l, ACTION_PROMOTE)->to_revision, who);
+    assert_int_equal(seen(&l).champion, who);
+    policy_close(l.p);
+}
+
 static void test_a_broken_arm_trips_and_wins_nothing_for_others(void **state)
 {
     struct lab l;
@@ -318,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_the_state_survives_its_text_everywhere),
         cmocka_unit_test(test_no_winner_before_the_minimum),
         cmocka_unit_test(test_equal_arms_end_without_a_verdict),
+        cmocka_unit_test(test_better_than_the_champion_is_a_verdict),
         cmocka_unit_test(test_a_broken_arm_trips_and_wins_nothing_for_others),
         cmocka_unit_test(test_lost_rows_of_one_arm_stop_every_verdict),
         cmocka_unit_test(test_unscored_outputs_do_not_decide),

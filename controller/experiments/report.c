@@ -21,8 +21,7 @@ static const struct state_field ARM_FIELDS[] = {
     STATE_NUMBER(struct experiment_arm, n_rows, STATE_U64),
     STATE_NUMBER(struct experiment_arm, n_seen, STATE_U64),
     STATE_NUMBER(struct experiment_arm, recent_bad, STATE_U32),
-    STATE_LIMITED(struct experiment_arm, is_beaten, STATE_U32, 1),
-    STATE_NUMBER(struct experiment_arm, beaten_by_us, STATE_U64),
+    STATE_LIMITED(struct experiment_arm, beaten_by, STATE_U32, EXPERIMENT_NONE_WINS),
     STATE_END,
 };
 
@@ -112,7 +111,10 @@ static json_t *arm_json(const struct experiment *x, uint32_t k, double best)
     put(o, "name", k ? json_sprintf("arm-%u", k) : json_string("champion"));
     put_u64(o, "revision", a->revision.number);
     put(o, "share", json_num(a->share));
-    put(o, "state", json_string(!c->is_out ? "in" : a->is_beaten ? "beaten" : "tripped"));
+    put(o, "state",
+        json_string(!c->is_out                ? "in"
+                    : a->beaten_by < x->n_arm ? "beaten"
+                                              : "tripped"));
     put_u64(o, "rows", a->n_rows);
     put_u64(o, "n", c->n);
     put_u64(o, "unscored", c->n_unscored);

@@ -77,7 +77,7 @@ def test_the_best_of_four_arms_wins_and_serves(make_system, tiny):
                          "experiment LIKE ? ORDER BY 1, 2", started["experiment"] + ".1")
     assert len(shares) == 4 and all(abs(p - 0.25) < 1e-12 for _, _, p in shares)
     assert len(decisions(system, "eliminate")) == 3 and len(decisions(system, "conclude")) == 1
-    assert "winner is revision" in milepost(system, "experiment", "report")
+    assert "winner: revision" in milepost(system, "experiment", "report")
     assert started["experiment"] in milepost(system, "experiment", "list")
     replay_agrees(system)
 
