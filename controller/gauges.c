@@ -16,7 +16,9 @@ enum gauge {
     G_ASSIGNED,
     G_FINISH,
     G_ACTIONS,
+    G_LAST_ACTION,
     G_LOG_E,
+    G_LOG_THRESHOLD,
     G_EFFECT,
     G_EFFECT_LOWER,
     G_EFFECT_UPPER,
@@ -28,6 +30,7 @@ enum gauge {
     G_COMMIT,
     G_COMMIT_ROWS,
     G_COMMIT_FAILED,
+    G_TURN,
     G_COUNT
 };
 
@@ -94,12 +97,24 @@ static const struct metric_desc DESC[G_COUNT] = {
                    {"action", "reason"},
                    NULL,
                    0},
+    [G_LAST_ACTION] = {"milepost_last_action_timestamp_seconds",
+                       "When the last such decision was made by this process.",
+                       METRIC_GAUGE,
+                       {"action", "reason"},
+                       NULL,
+                       0},
     [G_LOG_E] = {"milepost_experiment_log_evalue",
-                 "ln of the e-value of a running test.",
+                 "ln of the e-value of a running test, and for a minute of the one that decided.",
                  METRIC_GAUGE,
                  {"route", "test"},
                  NULL,
                  0},
+    [G_LOG_THRESHOLD] = {"milepost_experiment_log_threshold",
+                         "ln of the e-value at which the test decides.",
+                         METRIC_GAUGE,
+                         {"route", "test"},
+                         NULL,
+                         0},
     [G_EFFECT] = {"milepost_experiment_effect",
                   "Mean reward, challenger minus champion.",
                   METRIC_GAUGE,
@@ -166,15 +181,27 @@ static const struct metric_desc DESC[G_COUNT] = {
                          {NULL},
                          NULL,
                          0},
+    [G_TURN] = {"milepost_controller_heartbeat_timestamp_seconds",
+                "When the writer thread was last seen to work.",
+                METRIC_GAUGE,
+                {NULL},
+                NULL,
+                0},
 };
+
+enum { HOLD_US = 60 * 1000000 };
 
 struct gauges {
     struct metric_family *family[G_COUNT];
-    /* Tests shown per route, to be set to 0 when their trial is over. */
-    struct {
+    /* Tests shown per route, to be set to 0 when their trial is over; what a decision rests on
+     * stays for HOLD_US, so that a scrape sees it. */
+    struct shown {
         const char *test[POLICY_TESTS_MAX];
         uint32_t n;
+        int64_t hold_until_us;
     } shown[CONTROL_MAX_ROUTES];
+    struct str route[CONTROL_MAX_ROUTES]; /* as in the ledger */
+    char verifier[80];                    /* of the last score */
 };
 
 struct gauges *gauges_new(struct metrics *m)
@@ -218,6 +245,19 @@ static const char *outcome_of(const struct score *sc)
     return sc->reward >= 1.0 ? "pass" : sc->reward <= 0.0 ? "fail" : "value";
 }
 
+/* A new verifier's outcomes begin at 0, so that the first ones are a rise. */
+static void note_verifier(struct gauges *g, struct str verifier)
+{
+    static const char *const OUTCOMES[] = {"pass", "fail", "value", "unscored"};
+    if (str_eq_c(verifier, g->verifier))
+        return;
+    for (size_t i = 0; i < sizeof OUTCOMES / sizeof *OUTCOMES; i++)
+        metric_add(child(g, G_SCORES, verifier, str_from(OUTCOMES[i])), 0);
+    size_t n = verifier.n < sizeof g->verifier ? verifier.n : sizeof g->verifier - 1;
+    memcpy(g->verifier, verifier.p, n);
+    g->verifier[n] = 0;
+}
+
 void gauges_frame(struct gauges *g, const struct intake_result *r, int64_t now_us)
 {
     if (r->kind == INTAKE_REJECT || r->kind == INTAKE_GARBAGE) {
@@ -235,6 +275,7 @@ void gauges_frame(struct gauges *g, const struct intake_result *r, int64_t now_u
         return;
     }
     struct str arm = arm_label(o->arm);
+    note_verifier(g, sc->verifier);
     metric_inc(child(g, G_SCORES, sc->verifier, str_from(outcome_of(sc))));
     if (sc->is_scored)
         metric_observe(child(g, G_REWARD, sc->verifier, arm), sc->reward);
@@ -248,6 +289,14 @@ void gauges_decision(struct gauges *g, const struct decision *d)
 {
     struct str test = d->test.n ? d->test : STR("operator");
     metric_inc(child(g, G_ACTIONS, d->action, test));
+    metric_set(child(g, G_LAST_ACTION, d->action, test), (double)d->at.us * 1e-6);
+    if (isnan(d->log_e))
+        return;
+    metric_set(child(g, G_LOG_E, d->route, test), d->log_e);
+    metric_set(child(g, G_LOG_THRESHOLD, d->route, test), d->log_threshold);
+    for (uint32_t i = 0; i < CONTROL_MAX_ROUTES; i++)
+        if (g->route[i].n && str_eq(g->route[i], d->route))
+            g->shown[i].hold_until_us = d->at.us + HOLD_US;
 }
 
 void gauges_gap(struct gauges *g, struct str engine, uint64_t n)
@@ -266,26 +315,29 @@ void gauges_commit(struct gauges *g, double seconds, uint32_t rows, bool is_ok)
 }
 
 static void refresh_tests(struct gauges *g, uint32_t at, struct str route,
-                          const struct policy_view *v)
+                          const struct policy_view *v, int64_t now_us)
 {
-    if (at >= CONTROL_MAX_ROUTES)
-        return;
-    for (uint32_t i = 0; i < g->shown[at].n; i++)
-        metric_set(child(g, G_LOG_E, route, str_from(g->shown[at].test[i])), 0.0);
+    struct shown *s = &g->shown[at];
+    for (uint32_t i = 0; i < s->n && now_us >= s->hold_until_us; i++)
+        metric_set(child(g, G_LOG_E, route, str_from(s->test[i])), 0.0);
     for (uint32_t i = 0; i < v->n_test; i++) {
-        metric_set(child(g, G_LOG_E, route, str_from(v->test[i].name)), v->test[i].log_e);
-        g->shown[at].test[i] = v->test[i].name;
+        struct str name = str_from(v->test[i].name);
+        metric_set(child(g, G_LOG_E, route, name), v->test[i].log_e);
+        metric_set(child(g, G_LOG_THRESHOLD, route, name), v->test[i].log_threshold);
+        s->test[i] = v->test[i].name;
     }
     if (v->n_test)
-        g->shown[at].n = v->n_test;
+        s->n = v->n_test;
 }
 
-static void refresh_route(struct gauges *g, uint32_t at, const struct ledger_route *r)
+static void refresh_route(struct gauges *g, uint32_t at, const struct ledger_route *r,
+                          int64_t now_us)
 {
     struct policy_view v;
     struct str route = str_from(r->course.route);
     policy_view(r->course.policy, &v);
-    refresh_tests(g, at, route, &v);
+    g->route[at] = route;
+    refresh_tests(g, at, route, &v, now_us);
     for (uint32_t i = 0; i < v.n_drift; i++) {
         if (v.drift[i].is_frozen)
             metric_set(child(g, G_DRIFT, route, str_from(v.drift[i].stratum)), v.drift[i].log_m);
@@ -297,15 +349,18 @@ static void refresh_route(struct gauges *g, uint32_t at, const struct ledger_rou
     metric_set(child(g, G_EFFECT_UPPER, route, NONE), v.numbers.effect_upper);
 }
 
-void gauges_refresh(struct gauges *g, const struct ledger *l, const struct control_server *cs)
+void gauges_refresh(struct gauges *g, const struct ledger *l, const struct control_server *cs,
+                    int64_t now_us)
 {
     double outbox = 0;
-    for (uint32_t i = 0; i < l->n_route; i++)
-        refresh_route(g, i, &l->route[i]);
+    for (uint32_t i = 0; i < l->n_route && i < CONTROL_MAX_ROUTES; i++)
+        refresh_route(g, i, &l->route[i], now_us);
+    metric_set(child(g, G_TURN, NONE, NONE), (double)now_us * 1e-6);
     metric_set(child(g, G_DESIRED, NONE, NONE), (double)l->desired_version);
     for (uint32_t i = 0; i < cs->n_peer; i++) {
         const struct engine_peer *p = &cs->peer[i];
         outbox += (double)p->beat.outbox_rows;
+        gauges_gap(g, str_from(p->engine), 0); /* from 0 on, so that the first gap is a rise */
         metric_set(child(g, G_APPLIED, str_from(p->engine), NONE), (double)p->beat.desired_version);
     }
     metric_set(child(g, G_OUTBOX, NONE, NONE), outbox);

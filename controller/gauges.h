@@ -15,6 +15,7 @@ void gauges_frame(struct gauges *g, const struct intake_result *r, int64_t now_u
 void gauges_decision(struct gauges *g, const struct decision *d);
 void gauges_gap(struct gauges *g, struct str engine, uint64_t n);
 void gauges_commit(struct gauges *g, double seconds, uint32_t rows, bool is_ok);
-void gauges_refresh(struct gauges *g, const struct ledger *l, const struct control_server *cs);
+void gauges_refresh(struct gauges *g, const struct ledger *l, const struct control_server *cs,
+                    int64_t now_us);
 
 #endif

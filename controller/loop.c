@@ -237,7 +237,7 @@ static void show(struct loop *l)
                             .now_us = clock_wall(&l->o.clock).us,
                             .now = now,
                             .store = l->ledger->store};
-    gauges_refresh(l->gauges, l->ledger, &l->control);
+    gauges_refresh(l->gauges, l->ledger, &l->control, f.now_us);
     if (board_put(l->o.board, &f, &e) != ERR_OK)
         log_event(LOG_ERROR, "board.failed", "why=\"%s\"", e.msg);
 }

@@ -42,6 +42,11 @@ struct engine {
     struct reload *reload;
 };
 
+/* No backend of this build keeps anything on another device than the processor. */
+static const struct metric_desc GPU_MEMORY = {.name = "milepost_gpu_memory_used_bytes",
+                                              .help = "Memory held on a GPU; 0 on processors.",
+                                              .type = METRIC_GAUGE};
+
 static int no_memory(struct err *e)
 {
     return err_set(e, ERR_NOMEM, "out of memory at start");
@@ -305,6 +310,7 @@ int engine_open(struct engine **out, const struct milepost_config *c, struct com
     arena_init(&g->arena, 4 * MiB);
     desired_init(&g->inbox);
     g->metrics = metrics_new();
+    metrics_add_one(g->metrics, &GPU_MEMORY);
     int rc = open_parts(g, e);
     if (rc != ERR_OK)
         engine_close(g);

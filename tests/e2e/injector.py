@@ -26,13 +26,14 @@ routes:
 
 
 class Injector:
-    def __init__(self, folder, seed=1):
-        self.system = System(folder, "/dev/null", config=CONFIG)
+    def __init__(self, folder, seed=1, system=None):
+        self.system = system or System(folder, "/dev/null", config=CONFIG)
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.PUSH)
         self.socket.connect(f"ipc://{folder}/scores.sock")
         self.rng = random.Random(seed)
         self.seq = 0
+        self.engine = "e1"
         self.version = "v1"
 
     def close(self):
@@ -44,7 +45,7 @@ class Injector:
     def frame(self, arm, revision, experiment, propensity, reward, **more):
         """One frame; reward None is unscored."""
         self.seq += 1
-        identity = {"engine": "e1", "epoch": 1, "seq": self.seq, "request_id": f"r{self.seq}"}
+        identity = {"engine": self.engine, "epoch": 1, "seq": self.seq, "request_id": f"r{self.seq}"}
         output = {"schema": "milepost.output.v1", **identity, "route": "default",
                   "revision": revision, "arm": arm, "experiment": experiment,
                   "propensity": propensity, "admission": self.seq, "text": "an answer",
