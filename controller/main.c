@@ -5,108 +5,30 @@
 #include "common/bus_keys.h"
 #include "common/io.h"
 #include "common/log.h"
+#include "common/program.h"
 #include "common/stop.h"
 #include "controller/api.h"
 #include "controller/replay.h"
 
-#include <argp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef MILEPOST_VERSION
-#define MILEPOST_VERSION "0.1.0"
-#endif
-
-enum { EXIT_FAILED = 1, EXIT_CONFIG = 2, MAX_SET = 64, STOP_GRACE_MS = 2000 };
 enum { MAX_BODY_BYTES = 1024 * 1024, MAX_HEADER_BYTES = 32 * 1024, MAX_CONNECTIONS = 256 };
-enum { IDLE_MS = 60000, SLOW_READER_BYTES = 64 * 1024 * 1024 };
-enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT, MODE_REPLAY };
+enum { IDLE_MS = 60000, SLOW_READER_BYTES = 64 * 1024 * 1024, STOP_GRACE_MS = 2000 };
 
-struct arguments {
-    enum mode mode;
-    const char *config, *replay;
-    const char *set[MAX_SET];
-    size_t n_set;
-};
-
-static const struct argp_option OPTIONS[] = {
-    {"config", 'c', "FILE", 0, "configuration; without it every key has its default", 0},
-    {"set", 's', "KEY=VALUE", 0, "overrides a key, may be repeated", 0},
-    {"check-config", 'k', NULL, 0, "reads and checks the configuration, then ends", 0},
-    {"print-config", 'p', NULL, 0, "prints the effective configuration, then ends", 0},
-    {"replay", 'r', "DATABASE", 0, "recomputes every decision from the rows, compares, ends", 0},
-    {0},
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *a = state->input;
-    switch (key) {
-    case 'c':
-        a->config = arg;
-        return 0;
-    case 's':
-        if (a->n_set == MAX_SET)
-            argp_error(state, "more than %d --set", MAX_SET);
-        else
-            a->set[a->n_set++] = arg;
-        return 0;
-    case 'k':
-        a->mode = MODE_CHECK;
-        return 0;
-    case 'p':
-        a->mode = MODE_PRINT;
-        return 0;
-    case 'r':
-        a->mode = MODE_REPLAY;
-        a->replay = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is not expected", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static void print_version(FILE *to, struct argp_state *state)
-{
-    (void)state;
-    fprintf(to, "milepost-controller %s\n", MILEPOST_VERSION);
-}
-
-static int finish(int rc, int code, const struct err *e)
-{
-    if (rc == ERR_OK)
-        return 0;
-    fprintf(stderr, "milepost-controller: %s\n", e->msg);
-    return code;
-}
-
-static int replay(const char *database)
+static int replay(const struct program *p, const char *database)
 {
     struct replay_report r;
     struct err e = {0};
     if (replay_run(database, &r, &e) != ERR_OK)
-        return finish(e.code, EXIT_FAILED, &e);
+        return program_end(p, e.code, PROGRAM_FAILED, &e);
     printf("%llu rows, %llu events, %llu decisions on %llu routes: %s\n",
            (unsigned long long)r.n_rows, (unsigned long long)r.n_events,
            (unsigned long long)r.n_decisions, (unsigned long long)r.n_routes,
            r.agrees ? "the same decisions" : r.difference);
-    return r.agrees ? 0 : EXIT_FAILED;
-}
-
-static int print_config(const struct milepost_config *c, struct err *e)
-{
-    struct buf out;
-    buf_init(&out, 4 * MiB);
-    int rc = cfg_print(&MILEPOST_CONFIG, c, &out, e);
-    if (rc == ERR_OK)
-        fwrite(out.p, 1, out.n, stdout);
-    buf_free(&out);
-    return rc;
+    return r.agrees ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
 /* The parts of a running controller, in the order in which they are opened. */
@@ -244,46 +166,57 @@ static int serve(const struct milepost_config *c, struct arena *a, struct err *e
     return rc;
 }
 
-static int run(const struct arguments *args, struct arena *a)
+static int check_policies(const struct milepost_config *c, struct err *e)
+{
+    int rc = ERR_OK;
+    for (uint32_t i = 0; rc == ERR_OK && i < c->routes.n; i++) {
+        struct policy_settings s;
+        const struct route_config *r = (const struct route_config *)c->routes.item + i;
+        if (policy_settings_from_config(&r->policy, &s, e) != ERR_OK)
+            rc = err_wrap(e, "routes[%u].policy", i);
+    }
+    return rc;
+}
+
+static int run(const struct program *p, struct arena *a)
 {
     struct err e = {0};
     struct milepost_config c;
     enum log_level level = LOG_INFO;
-    int rc = milepost_config_load(args->config, args->set, args->n_set, a, &c, &e);
+    int rc = milepost_config_load(p->config, p->set.item, p->set.n, a, &c, &e);
+    if (rc == ERR_OK && p->is_print)
+        return program_end(p, program_print_config(&MILEPOST_CONFIG, &c, &e), PROGRAM_FAILED, &e);
+    if (rc == ERR_OK)
+        rc = check_policies(&c, &e);
     if (rc != ERR_OK)
-        return finish(rc, EXIT_CONFIG, &e);
-    if (args->mode == MODE_PRINT)
-        return finish(print_config(&c, &e), EXIT_FAILED, &e);
-    for (uint32_t i = 0; i < c.routes.n; i++) {
-        struct policy_settings s;
-        const struct route_config *r = (const struct route_config *)c.routes.item + i;
-        if (policy_settings_from_config(&r->policy, &s, &e) != ERR_OK)
-            return finish(err_wrap(&e, "routes[%u].policy", i), EXIT_CONFIG, &e);
-    }
-    if (args->mode == MODE_CHECK) {
+        return program_end(p, rc, PROGRAM_USAGE, &e);
+    if (p->is_check) {
         printf("the configuration is good\n");
-        return 0;
+        return PROGRAM_OK;
     }
     log_level_parse(c.log_level, &level);
     log_setup("controller", level);
-    return finish(serve(&c, a, &e), EXIT_FAILED, &e);
+    return program_end(p, serve(&c, a, &e), PROGRAM_FAILED, &e);
 }
 
 int main(int argc, char **argv)
 {
-    struct arguments args = {0};
-    const struct argp argp = {.options = OPTIONS,
-                              .parser = parse_option,
-                              .doc = "Commits scores, decides, and tells engines what to serve."};
-    argp_program_version_hook = print_version;
-    argp_err_exit_status = EXIT_CONFIG;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
-        return EXIT_CONFIG;
-    if (args.mode == MODE_REPLAY)
-        return replay(args.replay);
+    const char *database = NULL;
+    const struct opt own[] = {{"replay", 'r', OPT_TEXT, &database, 0, 0, "DATABASE",
+                               "recompute every decision from the rows, compare, exit"}};
+    struct program p = {.name = "milepost-controller",
+                        .usage = "[options]",
+                        .about = "Commits scores, decides, and tells engines what to serve.",
+                        .opt = own,
+                        .n_opt = 1};
+    int code = program_begin(&p, argc, argv);
+    if (code != PROGRAM_CONTINUE)
+        return code;
+    if (database)
+        return replay(&p, database);
     struct arena a;
     arena_init(&a, 64 * MiB);
-    int code = run(&args, &a);
+    code = run(&p, &a);
     arena_free(&a);
     return code;
 }

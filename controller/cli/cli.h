@@ -7,7 +7,7 @@
 #define CONTROLLER_CLI_CLI_H
 
 #include "common/json.h"
-#include "controller/cli/options.h"
+#include "common/options.h"
 #include "schemas/config.h"
 
 /* Exit codes of every command. */

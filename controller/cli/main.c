@@ -4,12 +4,9 @@
 #include "controller/cli/cli.h"
 
 #include "common/nearest.h"
+#include "common/program.h"
 
 #include <string.h>
-
-#ifndef MILEPOST_VERSION
-#define MILEPOST_VERSION "0.1.0"
-#endif
 
 static const struct cli_command COMMANDS[] = {
     {"Run", "up", "start engine, verifier and controller; Ctrl-C stops them", cmd_up},

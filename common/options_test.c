@@ -1,7 +1,7 @@
 /* The option tables: every form, positional arguments in order, and what refusals say. */
 #include "common/test.h"
 
-#include "controller/cli/options.h"
+#include "common/options.h"
 
 #include <string.h>
 

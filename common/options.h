@@ -1,10 +1,10 @@
-/* controller/cli/options.h - long and short options from a table; positional arguments remain.
+/* common/options.h - long and short options from a table; positional arguments remain.
  *
  * --name value, --name=value, -n value, flags; "--" ends options. A flag is a bool, a text a
  * const char *, a number an int64_t with its range. Help prints defaults, which are the values the
  * variables have before parsing. */
-#ifndef CONTROLLER_CLI_OPTIONS_H
-#define CONTROLLER_CLI_OPTIONS_H
+#ifndef COMMON_OPTIONS_H
+#define COMMON_OPTIONS_H
 
 #include "common/str.h"
 
@@ -26,7 +26,7 @@ struct opt {
     void *value; /* bool, const char *, int64_t, struct opt_list */
     int64_t min, max;
     const char *argument; /* "FILE"; NULL for a flag */
-    const char *help;
+    const char *help;     /* NULL = not for people */
 };
 
 struct opt_group {

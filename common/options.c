@@ -2,7 +2,7 @@
  *
  * A table rather than argp, so that every command's --help, errors and exit codes look alike and
  * the texts can be tested. Values point into argv. */
-#include "controller/cli/options.h"
+#include "common/options.h"
 
 #include "common/nearest.h"
 
@@ -160,6 +160,8 @@ void opt_help(const struct opt_group *group, size_t n_group, FILE *to)
         fprintf(to, "\n%s:\n", group[g].title);
         for (size_t i = 0; i < group[g].n; i++) {
             const struct opt *o = &group[g].opt[i];
+            if (!o->help)
+                continue;
             char letter[8] = "    ", left[64];
             if (o->letter)
                 snprintf(letter, sizeof letter, "-%c, ", o->letter);
