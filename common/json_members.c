@@ -29,18 +29,21 @@ static bool take(struct json_members *m, char c)
     return true;
 }
 
-/* From behind the opening quote to behind the closing one. */
+/* From behind the opening quote to behind the closing one. The next quote is looked for again only
+ * behind the last one found, so that a text full of escapes costs no more than another. */
 static bool skip_string(struct json_members *m)
 {
-    const char *end = m->text.p + m->text.n;
-    for (const char *p = m->text.p + m->at; p < end;) {
-        const char *quote = memchr(p, '"', (size_t)(end - p));
-        const char *escape = quote ? memchr(p, '\\', (size_t)(quote - p)) : NULL;
-        if (quote && !escape) {
+    const char *p = m->text.p + m->at, *end = m->text.p + m->text.n;
+    const char *quote = memchr(p, '"', (size_t)(end - p));
+    while (quote) {
+        const char *escape = memchr(p, '\\', (size_t)(quote - p));
+        if (!escape) {
             m->at = (size_t)(quote + 1 - m->text.p);
             return true;
         }
-        p = escape && end - escape > 2 ? escape + 2 : end;
+        p = escape + 2;
+        if (p > quote)
+            quote = memchr(p, '"', (size_t)(end - p));
     }
     m->at = m->text.n;
     return false;

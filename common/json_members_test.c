@@ -1,6 +1,8 @@
 /* Members come out as they stand; what is no object is refused; every cut of a text is survived. */
 #include "common/test.h"
 
+#include "common/buf.h"
+#include "common/clock.h"
 #include "common/json_members.h"
 
 static int count(struct str text)
@@ -49,9 +51,26 @@ static void test_what_is_no_object(void **state)
     assert_int_equal(count(STR(" { } ")), 0);
 }
 
+/* Four megabytes of escapes before the one quote that ends them; quadratic, this took minutes. */
+static void test_escapes_cost_no_more(void **state)
+{
+    (void)state;
+    struct buf text;
+    buf_init(&text, 8 * MiB);
+    buf_put_c(&text, "{\"a\":\"");
+    for (int i = 0; i < 2 * 1024 * 1024; i++)
+        buf_put_c(&text, i % 2 ? "\\\"" : "\\n");
+    buf_put_c(&text, "\"}");
+    uint64_t start = clock_cpu_us();
+    assert_int_equal(count(buf_str(&text)), 1);
+    assert_true(clock_cpu_us() - start < 5000000);
+    buf_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_members_as_they_stand),
-                                       cmocka_unit_test(test_what_is_no_object)};
+                                       cmocka_unit_test(test_what_is_no_object),
+                                       cmocka_unit_test(test_escapes_cost_no_more)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -394,9 +394,9 @@ bool check_set_begin(struct check_run *run)
 {
     run->start = clock_mono(&CLOCK_REAL);
     copy_key(run->set, run->output, run->score);
-    run->is_skipped = is_ended_from_outside(run->output);
+    run->is_skipped = run->skip || is_ended_from_outside(run->output);
     if (run->is_skipped) {
-        run->score->reason = run->output->finish_reason;
+        run->score->reason = run->skip ? str_from(run->skip) : run->output->finish_reason;
         return true;
     }
     const struct str metadata = run->output->metadata;

@@ -32,6 +32,7 @@ struct check_run {
     struct score *score;
     struct remote *remote;       /* NULL: remote checks are unscored with the reason `refusal` */
     const char *refusal;         /* a literal */
+    const char *skip;            /* set: no check runs, this literal is the reason */
     void (*on_ready)(void *ctx); /* from the loop's thread, once, when begin said false */
     void *ctx;
 

@@ -8,17 +8,22 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
+enum { LARGE_NICE = 10 };
+#define LARGE_WAITING_MAX_BYTES (64 * MiB)
 enum { PARKED_MAX = 16384, PARKED_OVERHEAD_BYTES = 32 * 1024, NAP_MS = 5 };
 #define PARKED_MAX_BYTES  (256 * MiB)
 #define FRAME_ARENA_BYTES (256 * MiB) /* scratch of one output: 20 times its text */
 
 struct crew {
     struct crew_config c;
-    struct queue *work, *ready; /* of struct crew_item */
-    pthread_t worker[CREW_MAX_WORKERS], joiner;
+    struct queue *work, *large, *ready; /* of struct crew_item */
+    pthread_t worker[2 * CREW_MAX_WORKERS], joiner;
     uint32_t n_worker;
+    _Atomic size_t large_bytes; /* in that queue */
     bool has_joiner;
     atomic_bool is_giving_up;
     _Atomic uint32_t n_parked;
@@ -92,6 +97,7 @@ static bool begin(struct crew *c, struct crew_item *item)
                                           .arena = &item->arena,
                                           .remote = may_wait ? c->c.remote : NULL,
                                           .refusal = c->c.remote ? "overloaded" : "not_asked",
+                                          .skip = item->skip,
                                           .on_ready = on_ready,
                                           .ctx = item};
         if (!judge_begin(item->judging))
@@ -102,24 +108,41 @@ static bool begin(struct crew *c, struct crew_item *item)
     return true;
 }
 
+/* Judges one; the arena is the thread's, emptied. */
+static void work_on(struct crew *c, struct crew_item *item, struct arena *a)
+{
+    item->arena = *a;
+    if (begin(c, item)) {
+        *a = finish(c, item);
+        arena_reset(a);
+    } else {
+        arena_init(a, FRAME_ARENA_BYTES);
+    }
+}
+
 static void *run_worker(void *arg)
 {
     struct crew *c = arg;
     struct arena a;
     arena_init(&a, FRAME_ARENA_BYTES);
-    for (struct crew_item *item; (item = queue_take_gathered(c->work)) != NULL;) {
-        bool was_large = item->frame.n > MiB;
-        item->arena = a;
-        if (begin(c, item)) {
-            a = finish(c, item);
-            arena_reset(&a);
-            if (was_large) /* give back what one hostile output needed */
-                arena_free(&a);
-        } else {
-            arena_init(&a, FRAME_ARENA_BYTES);
-        }
-    }
+    for (struct crew_item *item; (item = queue_take_gathered(c->work)) != NULL;)
+        work_on(c, item, &a);
     arena_free(&a);
+    return NULL;
+}
+
+static void *run_large_worker(void *arg)
+{
+    struct crew *c = arg;
+    struct arena a;
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), LARGE_NICE); /* of this thread; see nice(7) */
+    arena_init(&a, FRAME_ARENA_BYTES);
+    for (struct crew_item *item; (item = queue_take(c->large, -1)) != NULL;) {
+        size_t waited = atomic_fetch_sub(&c->large_bytes, item->frame.n);
+        item->skip = waited > LARGE_WAITING_MAX_BYTES ? "overloaded" : NULL;
+        work_on(c, item, &a);
+        arena_free(&a); /* give back what one hostile output needed */
+    }
     return NULL;
 }
 
@@ -140,15 +163,24 @@ static uint32_t clamp_u32(uint32_t v, uint32_t low, uint32_t high)
     return v < low ? low : v > high ? high : v;
 }
 
+static int start_workers(struct crew *c, uint32_t n, void *(*run)(void *), struct err *e)
+{
+    int failed = 0;
+    for (uint32_t i = 0; i < n && !failed; i++) {
+        failed = pthread_create(&c->worker[c->n_worker], NULL, run, c);
+        c->n_worker += failed == 0;
+    }
+    return failed ? err_set_sys(e, ERR_NOMEM, failed, "start a thread") : ERR_OK;
+}
+
 static int start_threads(struct crew *c, uint32_t workers, struct err *e)
 {
     int failed = pthread_create(&c->joiner, NULL, run_joiner, c);
     c->has_joiner = failed == 0;
-    while (!failed && c->n_worker < workers) {
-        failed = pthread_create(&c->worker[c->n_worker], NULL, run_worker, c);
-        c->n_worker += failed == 0;
-    }
-    return failed ? err_set_sys(e, ERR_NOMEM, failed, "start a thread") : ERR_OK;
+    int rc = failed ? err_set_sys(e, ERR_NOMEM, failed, "start a thread") : ERR_OK;
+    if (rc == ERR_OK)
+        rc = start_workers(c, workers, run_worker, e);
+    return rc == ERR_OK ? start_workers(c, (workers + 1) / 2, run_large_worker, e) : rc;
 }
 
 int crew_open(struct crew **out, const struct crew_config *config, struct err *e)
@@ -158,7 +190,10 @@ int crew_open(struct crew **out, const struct crew_config *config, struct err *e
     if (!c)
         return err_set(e, ERR_NOMEM, "no memory for worker threads");
     c->c = *config;
-    int rc = queue_open(&c->work, clamp_u32(config->max_queue, 1, 1u << 20), false, e);
+    uint32_t capacity = clamp_u32(config->max_queue, 1, 1u << 20);
+    int rc = queue_open(&c->work, capacity, false, e);
+    if (rc == ERR_OK)
+        rc = queue_open(&c->large, capacity, false, e);
     if (rc == ERR_OK)
         rc = queue_open(&c->ready, PARKED_MAX, false, e);
     if (rc == ERR_OK)
@@ -191,6 +226,8 @@ void crew_stop(struct crew *c, uint32_t grace_ms)
         return;
     if (c->work)
         queue_close(c->work);
+    if (c->large)
+        queue_close(c->large);
     for (uint32_t i = 0; i < c->n_worker; i++)
         pthread_join(c->worker[i], NULL);
     c->n_worker = 0;
@@ -208,21 +245,35 @@ void crew_close(struct crew *c, uint32_t grace_ms)
         return;
     crew_stop(c, grace_ms);
     queue_free(c->work);
+    queue_free(c->large);
     queue_free(c->ready);
     free(c);
 }
 
+static bool put(struct crew *c, struct crew_item *item,
+                bool (*put_into)(struct queue *q, void *item))
+{
+    size_t bytes = item->frame.n;
+    if (bytes <= CREW_LARGE_BYTES)
+        return put_into(c->work, item);
+    atomic_fetch_add(&c->large_bytes, bytes);
+    bool is_put = put_into(c->large, item);
+    if (!is_put)
+        atomic_fetch_sub(&c->large_bytes, bytes);
+    return is_put;
+}
+
 bool crew_put(struct crew *c, struct crew_item *item)
 {
-    return queue_put(c->work, item);
+    return put(c, item, queue_put);
 }
 
 bool crew_try_put(struct crew *c, struct crew_item *item)
 {
-    return queue_try_put(c->work, item);
+    return put(c, item, queue_try_put);
 }
 
 size_t crew_count(struct crew *c)
 {
-    return queue_count(c->work) + atomic_load(&c->n_parked);
+    return queue_count(c->work) + queue_count(c->large) + atomic_load(&c->n_parked);
 }

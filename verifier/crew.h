@@ -2,7 +2,10 @@
  * whose remote checks have all come back.
  *
  *   put -> queue -> worker: judge_begin --- complete ----------------> judge_end -> done
- *                                      \-- waits (no thread) -> joiner: judge_end -> done
+ *      \-> large -> worker            \-- waits (no thread) -> joiner: judge_end -> done
+ * Frames above CREW_LARGE_BYTES have a queue and half as many workers of their own, which the
+ * system schedules behind the others (nice): however many come, they never hold up the small ones.
+ * When too many bytes of them wait, no check runs on them and they are unscored ("overloaded").
  * A frame that waits holds memory only; above a bound its route's remote checks are unscored
  * ("overloaded"), so that a slow service never stops the others. */
 #ifndef VERIFIER_CREW_H
@@ -10,7 +13,7 @@
 
 #include "verifier/judge.h"
 
-enum { CREW_MAX_WORKERS = 64 };
+enum { CREW_MAX_WORKERS = 64, CREW_LARGE_BYTES = 256 * 1024 };
 
 struct crew;
 
@@ -26,6 +29,7 @@ struct crew_item { /* first in a struct of the caller's */
     struct err error;
 
     struct crew *crew; /* the crew's own from here */
+    const char *skip;
     struct arena arena;
     struct judging *judging;
     size_t parked_bytes;

@@ -84,6 +84,7 @@ bool judge_begin(struct judging *g)
                                 .score = &g->score,
                                 .remote = g->remote,
                                 .refusal = g->refusal,
+                                .skip = g->skip,
                                 .on_ready = g->on_ready,
                                 .ctx = g->ctx};
     return check_set_begin(&g->run);

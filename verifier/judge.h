@@ -27,7 +27,7 @@ struct judging {
     struct str frame;
     struct arena *arena;   /* scratch of this frame, holds what score points at */
     struct remote *remote; /* see check_set.h */
-    const char *refusal;
+    const char *refusal, *skip;
     void (*on_ready)(void *ctx);
     void *ctx;
 
