@@ -57,63 +57,6 @@ INLINE v16 quantise_lanes(const float *x, v16 inverse, int8_t *coarse, int8_t *f
     return whole;
 }
 
-/* The same, but coarse is zero where one byte holds the number. */
-INLINE v16 quantise_wide(const float *x, v16 inverse, int8_t *fine, int8_t *coarse)
-{
-    v16 whole = v_round(v_mul(v_load(x), inverse));
-    v16 high = v_where_above(v_abs(whole), v_set(127), v_round(v_mul(whole, v_set(1.0f / 128))));
-    v_store_int8(coarse, high);
-    v_store_int8(fine, v_sub(whole, v_mul(high, v_set(128))));
-    return whole;
-}
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-/* Not below any value that has this key. */
-static float key_bound(float key)
-{
-    uint32_t bits = bits_of(key) | 7;
-    memcpy(&key, &bits, sizeof bits);
-    return key;
-}
-
-/* The step is what the fourth largest word needs, or the largest in 15 bits. */
-static void quantise_block(const float *x, struct quant_block *out)
-{
-    v16 low = v_word_keys(v_load(x), 0), high = v_word_keys(v_load(x + LANES), 4);
-    float key[WIDE_WORDS + 1];
-    for (int i = 0; i < WIDE_WORDS + 1; i++) {
-        v16 most = v_largest_word(v_max(low, high));
-        key[i] = v_first(most);
-        low = v_drop(low, most);
-        high = v_drop(high, most);
-    }
-    float step = key_bound(key[WIDE_WORDS]) / 127, least = key_bound(key[0]) / QUANT_STEPS;
-    step = step > least ? step : least;
-    v16 inverse = v_set(step > 1e-33f ? 1.0f / step : 0.0f);
-    int8_t coarse[QUANT];
-    v16 first = quantise_wide(x, inverse, out->fine, coarse);
-    v16 second = quantise_wide(x + LANES, inverse, out->fine + LANES, coarse + LANES);
-    for (int i = 0; i < WIDE_WORDS; i++) {
-        uint32_t word = bits_of(key[i]) & 7;
-        memcpy(out->coarse[i], coarse + 4 * word, 4);
-        out->word[i] = 64 * word;
-    }
-    out->scale = step;
-    out->sum = step * v_sum(v_add(first, second)); /* of whole numbers: exact */
-}
-
-static void row_quantise(const float *x, uint32_t n, struct quant_block *out)
-{
-    for (uint32_t b = 0; b < n / QUANT; b++, x += QUANT, out += TILE_TOKENS)
-        quantise_block(x, out);
-}
-
 static void row_rotate(float *head, const float *turn, uint32_t n)
 {
     uint32_t whole = n / LANES * LANES;

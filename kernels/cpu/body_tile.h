@@ -1,143 +1,196 @@
-/* kernels/cpu/body_tile.h - sums of one tile: 16 or 32 rows of weights times 1 to TILE_TOKENS
- * tokens. Included after body_rows.h.
+/* kernels/cpu/body_tile.h - sums of one tile: one or two groups of 16 rows times 1 to TILE_TOKENS
+ * tokens. Included after body_quantise.h.
  *
  * Whatever the tile, a (row, token) sum goes through the columns in order in one accumulator: the
- * same bits for one token as for five hundred. n_g, n_t and layout are constants at every call, so
- * that the compiler unrolls and keeps the tile in registers. */
+ * same bits for one token as for five hundred. layout and n_t are constants at every call, so that
+ * the compiler unrolls and keeps the tile in registers. A dot product waits five cycles for the one
+ * before it and two start in a cycle, so twelve sums side by side keep the processor busy. */
 
 struct tile {
-    const uint8_t *unit[2];  /* packed */
-    const uint8_t *words[2]; /* unpacked, word_step from one 32 columns to the next */
-    const float *scales[2];
-    size_t word_step;
-    const uint8_t *ahead[2]; /* what to fetch meanwhile, ahead_bytes per 32 columns */
-    uint32_t ahead_bytes, cols;
-    const struct quant_block *x;
-    const float *value;
+    const uint8_t *scales[TILE_GROUPS], *words[TILE_GROUPS];
+    uint8_t *unpacked[TILE_GROUPS];    /* nibbles as bytes, written by the first tile of a group */
+    uint32_t unpacked_step;            /* from block to block; 0 where no other tile follows */
+    const uint8_t *ahead[TILE_GROUPS]; /* the next group in this place */
+    uint32_t cols;
+    const struct quant_block *x; /* of the tile */
+    const float *value;          /* [tokens, cols] */
+    uint32_t slot;               /* of the first token meant in the tile */
 };
 
-enum { PREFETCH_BYTES = 2560, WORD_BYTES = 64, UNPACKED_BYTES = 8 * WORD_BYTES };
+/* Which tile of a group it is. */
+enum tile_turn { TILE_FIRST, TILE_LATER };
 
-INLINE void prefetch(const uint8_t *p, uint32_t n_bytes)
+/* Fetches what the next group in this place will need, a share with every block. */
+INLINE void prefetch(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
 {
+    const uint32_t n_bytes = panel_scale_bytes(layout) + panel_word_bytes(layout);
+    const uint8_t *p = c->ahead[k] + (size_t)b * n_bytes;
+    UNROLL(9)
     for (uint32_t i = 0; i < n_bytes; i += 64)
         v_prefetch(p + i);
 }
 
 INLINE i16 dot_word(enum panel_layout layout, i16 sum, bytes w, const int8_t *a)
 {
-    return layout == PANEL_4 ? i_dot_nibbles(sum, w, a) : i_dot(sum, w, a);
+    return panel_has_nibbles(layout) ? i_dot_nibbles(sum, w, a) : i_dot(sum, w, a);
 }
 
-/* Adds d * scale * dot + m * sum of 32 columns. */
-INLINE v16 add_scaled(v16 sum, i16 dots, v16 d, v16 m, const struct quant_block *x)
+/* Adds scale * (d * dots + m * sum) of 32 columns. Without an offset the dots have it in them. */
+INLINE v16 add_scaled(enum panel_layout layout, v16 sum, i16 dots, const uint8_t *scales,
+                      const struct quant_block *x)
 {
-    sum = v_fma(i_to_v(dots), v_mul(d, v_set(x->scale)), sum);
-    return v_fma(m, v_set(x->sum), sum);
+    sum = v_fma(i_to_v(dots), v_mul(v_load_half(scales), v_set(x->scale)), sum);
+    return panel_has_offset(layout) ? v_fma(v_load_half(scales + 32), v_set(x->sum), sum) : sum;
+}
+
+/* Where dots start from, times 128; the middle of q where it is 128. */
+INLINE i16 coarse_start(enum panel_layout layout, const struct quant_block *x)
+{
+    return layout == PANEL_8 ? i_set(x->minus_sum) : i_zero();
+}
+
+/* 128 * coarse; the middle of q where it is 8. */
+INLINE i16 fine_start(enum panel_layout layout, i16 coarse, const struct quant_block *x)
+{
+    return layout == PANEL_4 ? i_add_times_128(i_set(x->minus_eight_sums), coarse)
+                             : i_times_128(coarse);
 }
 
 /* One of the words with coarse values, of packed weights. */
 INLINE bytes wide_word(enum panel_layout layout, const uint8_t *words, const struct quant_block *x,
                        int i)
 {
-    if (layout == PANEL_8)
-        return b_load(words + x->word[i]);
-    return b_nibbles(b_load(words + x->word[i] % (4 * WORD_BYTES)), x->word[i] / WORD_BYTES & 4);
+    if (!panel_has_nibbles(layout))
+        return b_load(words + (size_t)x->word[i] * 8);
+    return b_nibbles(b_load(words + (size_t)(x->word[i] % 32) * 8), x->word[i] / 8 & 4);
 }
 
 /* 32 columns of one token with packed weights. Integers are exact: their order does not matter. */
 INLINE i16 dot_packed(enum panel_layout layout, const uint8_t *words, const struct quant_block *x)
 {
-    i16 sum = i_zero(), other = i_zero();
+    i16 sum = coarse_start(layout, x), other = i_zero();
     UNROLL(4)
     for (int i = 0; i < WIDE_WORDS; i++)
         sum = dot_word(layout, sum, wide_word(layout, words, x, i), x->coarse[i]);
-    sum = i_times_128(sum);
+    sum = fine_start(layout, sum, x);
     UNROLL(4)
     for (int j = 0; j < 4; j++) {
+        bool is_packed = panel_has_nibbles(layout);
         bytes w = b_load(words + WORD_BYTES * j);
-        sum = dot_word(layout, sum, layout == PANEL_4 ? b_low(w) : w, x->fine + 4 * j);
-        w = layout == PANEL_4 ? b_high(w) : b_load(words + WORD_BYTES * (4 + j));
+        sum = dot_word(layout, sum, is_packed ? b_low(w) : w, x->fine + 4 * j);
+        w = is_packed ? b_high(w) : b_load(words + WORD_BYTES * (4 + j));
         other = dot_word(layout, other, w, x->fine + LANES + 4 * j);
     }
     return i_add(sum, other);
 }
 
-INLINE void one_quant(enum panel_layout layout, const struct tile *c, uint32_t n_g, v16 sum[2])
+/* The only token of a step: the weights go by once, packed as they are. */
+INLINE void one_quant(enum panel_layout layout, const struct tile *c, v16 sum[TILE_GROUPS])
 {
-    const uint32_t n_bytes = layout == PANEL_4 ? PANEL_4_BYTES : PANEL_8_BYTES;
     const struct quant_block *x = c->x;
-    const uint8_t *g[2] = {c->unit[0], c->unit[n_g - 1]};
     for (uint32_t b = 0; b < c->cols / QUANT; b++, x += TILE_TOKENS) {
         UNROLL(2)
-        for (uint32_t k = 0; k < n_g; k++) {
-            prefetch(g[k] + PREFETCH_BYTES, n_bytes);
-            i16 dots = dot_packed(layout, g[k] + 64, x);
-            sum[k] = add_scaled(sum[k], dots, v_load_half(g[k]), v_load_half(g[k] + 32), x);
-            g[k] += n_bytes;
+        for (uint32_t k = 0; k < TILE_GROUPS; k++) {
+            prefetch(layout, c, k, b);
+            i16 dots = dot_packed(layout, c->words[k] + (size_t)b * panel_word_bytes(layout), x);
+            sum[k] = add_scaled(layout, sum[k], dots,
+                                c->scales[k] + (size_t)b * panel_scale_bytes(layout), x);
         }
     }
 }
 
 /* The dots of 32 columns with unpacked weights. */
-INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[2],
-                     const struct quant_block *x, uint32_t n_g, uint32_t n_t,
-                     i16 sum[2][TILE_TOKENS])
+INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[TILE_GROUPS],
+                     const struct quant_block *x, uint32_t n_t, i16 sum[TILE_GROUPS][TILE_TOKENS])
 {
-    UNROLL(4)
+    UNROLL(6)
     for (uint32_t t = 0; t < n_t; t++)
         UNROLL(2)
-    for (uint32_t k = 0; k < n_g; k++) {
-        sum[k][t] = dot_word(layout, i_zero(), b_load(w[k] + x[t].word[0]), x[t].coarse[0]);
-        sum[k][t] = dot_word(layout, sum[k][t], b_load(w[k] + x[t].word[1]), x[t].coarse[1]);
-        sum[k][t] = dot_word(layout, sum[k][t], b_load(w[k] + x[t].word[2]), x[t].coarse[2]);
-        sum[k][t] = i_times_128(sum[k][t]);
+    for (uint32_t k = 0; k < TILE_GROUPS; k++) {
+        i16 coarse = coarse_start(layout, x + t);
+        UNROLL(4)
+        for (int i = 0; i < WIDE_WORDS; i++)
+            coarse =
+                dot_word(layout, coarse, b_load(w[k] + (size_t)x[t].word[i] * 8), x[t].coarse[i]);
+        sum[k][t] = fine_start(layout, coarse, x + t);
     }
     UNROLL(8)
     for (uint32_t j = 0; j < 8; j++) {
-        bytes word[2];
-        for (uint32_t k = 0; k < n_g; k++)
+        bytes word[TILE_GROUPS];
+        UNROLL(2)
+        for (uint32_t k = 0; k < TILE_GROUPS; k++)
             word[k] = b_load(w[k] + WORD_BYTES * j);
-        UNROLL(4)
+        UNROLL(6)
         for (uint32_t t = 0; t < n_t; t++)
             UNROLL(2)
-        for (uint32_t k = 0; k < n_g; k++)
+        for (uint32_t k = 0; k < TILE_GROUPS; k++)
             sum[k][t] = dot_word(layout, sum[k][t], word[k], x[t].fine + 4 * j);
     }
 }
 
-INLINE void tile_quant(enum panel_layout layout, const struct tile *c, uint32_t n_g, uint32_t n_t,
-                       v16 sum[2][TILE_TOKENS])
+INLINE void unpack_block(const uint8_t *words, uint8_t *unpacked)
 {
-    const struct quant_block *x = c->x;
-    const uint8_t *w[2] = {c->words[0], c->words[n_g - 1]};
-    const float *s[2] = {c->scales[0], c->scales[n_g - 1]};
-    const uint8_t *ahead[2] = {c->ahead[0], c->ahead[n_g - 1]};
-    for (uint32_t b = 0; b < c->cols / QUANT; b++, x += TILE_TOKENS) {
-        i16 dots[2][TILE_TOKENS];
-        dot_tile(layout, w, x, n_g, n_t, dots);
-        UNROLL(2)
-        for (uint32_t k = 0; k < n_g; k++) {
-            v16 d = v_load(s[k]), m = v_load(s[k] + LANES);
-            UNROLL(4)
-            for (uint32_t t = 0; t < n_t; t++)
-                sum[k][t] = add_scaled(sum[k][t], dots[k][t], d, m, x + t);
-            prefetch(ahead[k], c->ahead_bytes);
-            ahead[k] += c->ahead_bytes;
-            s[k] += 2 * LANES;
-            w[k] += c->word_step;
-        }
+    UNROLL(4)
+    for (uint32_t j = 0; j < 4; j++) {
+        bytes w = b_load(words + WORD_BYTES * j);
+        b_store(unpacked + WORD_BYTES * j, b_low(w));
+        b_store(unpacked + WORD_BYTES * (4 + j), b_high(w));
     }
 }
 
-INLINE void tile_float(const struct tile *c, uint32_t n_g, uint32_t n_t, v16 sum[2][TILE_TOKENS])
+/* The words of block b as bytes. */
+INLINE const uint8_t *bytes_of(enum panel_layout layout, enum tile_turn turn, const struct tile *c,
+                               uint32_t k, uint32_t b)
 {
-    const float *x = c->value;
+    const uint8_t *words = c->words[k] + (size_t)b * panel_word_bytes(layout);
+    if (!panel_has_nibbles(layout))
+        return words;
+    uint8_t *unpacked = c->unpacked[k] + (size_t)b * c->unpacked_step;
+    if (turn == TILE_FIRST)
+        unpack_block(words, unpacked);
+    return unpacked;
+}
+
+INLINE void tile_quant(enum panel_layout layout, enum tile_turn turn, const struct tile *c,
+                       uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])
+{
+    const struct quant_block *x = c->x + c->slot;
+    for (uint32_t b = 0; b < c->cols / QUANT; b++, x += TILE_TOKENS) {
+        const uint8_t *w[TILE_GROUPS];
+        i16 dots[TILE_GROUPS][TILE_TOKENS];
+        UNROLL(2)
+        for (uint32_t k = 0; k < TILE_GROUPS; k++) {
+            w[k] = bytes_of(layout, turn, c, k, b);
+            if (turn == TILE_FIRST)
+                prefetch(layout, c, k, b);
+        }
+        dot_tile(layout, w, x, n_t, dots);
+        UNROLL(2)
+        for (uint32_t k = 0; k < TILE_GROUPS; k++)
+            UNROLL(6)
+        for (uint32_t t = 0; t < n_t; t++)
+            sum[k][t] = add_scaled(layout, sum[k][t], dots[k][t],
+                                   c->scales[k] + (size_t)b * panel_scale_bytes(layout), x + t);
+    }
+}
+
+INLINE v16 load_floats(enum panel_layout layout, const uint8_t *p)
+{
+    if (layout == PANEL_F16)
+        return v_load_half(p);
+    return layout == PANEL_BF16 ? v_load_bfloat(p) : v_load((const float *)(const void *)p);
+}
+
+INLINE void tile_float(enum panel_layout layout, const struct tile *c, uint32_t n_t,
+                       v16 sum[TILE_GROUPS][TILE_TOKENS])
+{
+    const size_t n_bytes = LANES * (layout == PANEL_F32 ? 4 : 2);
+    const float *x = c->value + (size_t)c->slot * c->cols;
     for (uint32_t i = 0; i < c->cols; i++)
         UNROLL(2)
-    for (uint32_t k = 0; k < n_g; k++) {
-        v16 w = v_load((const float *)(const void *)c->unit[k] + (size_t)i * LANES);
-        UNROLL(4)
+    for (uint32_t k = 0; k < TILE_GROUPS; k++) {
+        v16 w = load_floats(layout, c->words[k] + i * n_bytes);
+        UNROLL(6)
         for (uint32_t t = 0; t < n_t; t++)
             sum[k][t] = v_fma(w, v_set(x[(size_t)t * c->cols + i]), sum[k][t]);
     }

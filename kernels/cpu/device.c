@@ -100,19 +100,18 @@ static size_t cpu_weight_bytes(const struct kern_device *d)
     return d->weight_bytes;
 }
 
-static bool take_activations(struct memory *m, size_t n, uint32_t cols, struct activations *a)
+static bool take_activations(struct memory *m, uint32_t n, uint32_t cols, struct activations *a)
 {
-    size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
-    a->value = memory_take(m, n * cols, sizeof *a->value);
-    a->quant = memory_take(m, n_tiles * TILE_TOKENS * (cols / QUANT), sizeof *a->quant);
+    size_t n_slots = (size_t)tile_count(n) * TILE_TOKENS;
+    a->value = memory_take(m, (size_t)n * cols, sizeof *a->value);
+    a->quant = memory_take(m, n_slots * (cols / QUANT), sizeof *a->quant);
     return a->value && a->quant;
 }
 
-static bool take_strip(struct memory *m, uint32_t cols, struct strip *s)
+static bool take_scratch(struct memory *m, uint32_t cols, struct thread_scratch *s)
 {
-    s->words = memory_take(m, (size_t)2 * (cols / QUANT), 8 * 64);
-    s->scales = memory_take(m, (size_t)2 * (cols / QUANT), 2 * LANES * sizeof *s->scales);
-    return s->words && s->scales;
+    s->unpacked = memory_take(m, (size_t)2 * (cols / QUANT), UNPACKED_BYTES);
+    return take_activations(m, TILE_TOKENS, cols, &s->own) && s->unpacked;
 }
 
 /* Wide enough for the widest matrix seen. */
@@ -122,8 +121,7 @@ static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
         return ERR_OK;
     bool ok = take_activations(&d->scratch_memory, d->max_tok, cols, &d->shared);
     for (uint32_t i = 0; i < team_size(d->team); i++)
-        ok = ok && take_activations(&d->scratch_memory, TILE_TOKENS, cols, &d->scratch[i].own) &&
-             take_strip(&d->scratch_memory, cols, &d->scratch[i].strip);
+        ok = ok && take_scratch(&d->scratch_memory, cols, &d->scratch[i]);
     d->max_cols = cols;
     return ok ? ERR_OK : no_memory("scratch", e);
 }
@@ -166,8 +164,8 @@ static int cpu_matrix(struct kern_device *d, uint32_t cols, const struct kern_pa
         m->first_unit[i] = m->n_units;
         m->rows += p->rows;
         m->n_units += (p->n_groups + 1) / 2;
-        m->has_float = m->has_float || p->layout == PANEL_F;
-        m->has_quant = m->has_quant || p->layout != PANEL_F;
+        m->has_float = m->has_float || !panel_is_quantised(p->layout);
+        m->has_quant = m->has_quant || panel_is_quantised(p->layout);
         d->weight_bytes += p->n_groups * p->group_bytes;
     }
     *out = m;

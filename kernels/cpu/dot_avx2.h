@@ -4,6 +4,10 @@ INLINE i16 i_zero(void)
 {
     return (i16){_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
+INLINE i16 i_set(int32_t x)
+{
+    return (i16){_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
 INLINE i16 i_add(i16 a, i16 b)
 {
     return (i16){_mm256_add_epi32(a.a, b.a), _mm256_add_epi32(a.b, b.b)};
@@ -18,9 +22,38 @@ INLINE i16 i_times_128(i16 x)
 {
     return (i16){_mm256_slli_epi32(x.a, 7), _mm256_slli_epi32(x.b, 7)};
 }
+/* sum + 128 * x; x within 16 bits. */
+INLINE i16 i_add_times_128(i16 sum, i16 x)
+{
+    return i_add(sum, i_times_128(x));
+}
 INLINE v16 i_to_v(i16 x)
 {
     return (v16){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
+/* To the nearest whole numbers, halves to even. */
+INLINE i16 v_to_i(v16 x)
+{
+    return (i16){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+}
+INLINE void i_store(int32_t *p, i16 x)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, x.a);
+    _mm256_storeu_si256((__m256i *)(void *)(p + 8), x.b);
+}
+/* 32 of them as bytes, cut off at -128 and 127. */
+INLINE void i_store_bytes(int8_t *p, i16 x, i16 y)
+{
+    __m256i words = _mm256_packs_epi16(_mm256_packs_epi32(x.a, x.b), _mm256_packs_epi32(y.a, y.b));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permutevar8x32_epi32(words, order));
+}
+INLINE int32_t i_sum(i16 x)
+{
+    __m256i s = _mm256_add_epi32(x.a, x.b);
+    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
 }
 INLINE bytes b_load(const uint8_t *p)
 {

@@ -4,6 +4,10 @@ INLINE i16 i_zero(void)
 {
     return _mm512_setzero_si512();
 }
+INLINE i16 i_set(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
 INLINE i16 i_add(i16 a, i16 b)
 {
     return _mm512_add_epi32(a, b);
@@ -17,9 +21,34 @@ INLINE i16 i_times_128(i16 a)
 {
     return _mm512_slli_epi32(a, 7);
 }
+/* sum + 128 * x; x within 16 bits. */
+INLINE i16 i_add_times_128(i16 sum, i16 x)
+{
+    return _mm512_dpwssd_epi32(sum, x, _mm512_set1_epi32(128));
+}
 INLINE v16 i_to_v(i16 a)
 {
     return _mm512_cvtepi32_ps(a);
+}
+/* To the nearest whole numbers, halves to even. */
+INLINE i16 v_to_i(v16 a)
+{
+    return _mm512_cvtps_epi32(a);
+}
+INLINE void i_store(int32_t *p, i16 a)
+{
+    _mm512_storeu_si512(p, a);
+}
+/* 32 of them as bytes, cut off at -128 and 127. */
+INLINE void i_store_bytes(int8_t *p, i16 a, i16 b)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m512i words = _mm512_packs_epi32(a, b), all = _mm512_packs_epi16(words, words);
+    _mm256_storeu_si256((void *)p, _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, all)));
+}
+INLINE int32_t i_sum(i16 a)
+{
+    return _mm512_reduce_add_epi32(a);
 }
 INLINE bytes b_load(const uint8_t *p)
 {

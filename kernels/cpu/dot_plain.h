@@ -4,6 +4,10 @@ INLINE i16 i_zero(void)
 {
     EACH_LANE(i16, 0);
 }
+INLINE i16 i_set(int32_t x)
+{
+    EACH_LANE(i16, x);
+}
 INLINE i16 i_add(i16 a, i16 b)
 {
     EACH_LANE(i16, a.x[i] + b.x[i]);
@@ -17,9 +21,38 @@ INLINE i16 i_times_128(i16 a)
 {
     EACH_LANE(i16, 128 * a.x[i]);
 }
+/* sum + 128 * x; x within 16 bits. */
+INLINE i16 i_add_times_128(i16 sum, i16 x)
+{
+    EACH_LANE(i16, sum.x[i] + 128 * x.x[i]);
+}
 INLINE v16 i_to_v(i16 a)
 {
     EACH_LANE(v16, (float)a.x[i]);
+}
+/* To the nearest whole numbers, halves to even; NaN and what is too large for the caller give 0. */
+INLINE i16 v_to_i(v16 a)
+{
+    EACH_LANE(i16, fabsf(a.x[i]) < 1e6f ? (int32_t)rintf(a.x[i]) : 0);
+}
+INLINE void i_store(int32_t *p, i16 a)
+{
+    memcpy(p, a.x, sizeof a.x);
+}
+/* 32 of them as bytes, cut off at -128 and 127. */
+INLINE void i_store_bytes(int8_t *p, i16 a, i16 b)
+{
+    for (int i = 0; i < 32; i++) {
+        int32_t n = i < 16 ? a.x[i] : b.x[i - 16];
+        p[i] = (int8_t)(n < -128 ? -128 : n > 127 ? 127 : n);
+    }
+}
+INLINE int32_t i_sum(i16 a)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < 16; i++)
+        sum += a.x[i];
+    return sum;
 }
 INLINE bytes b_load(const uint8_t *p)
 {

@@ -10,26 +10,58 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, TILE_TOKENS = 4 };
+enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, TILE_TOKENS = 6 };
 enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
  * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
  *
- * PANEL_4, per 32 columns 320 bytes: 16 f16 scales d, 16 f16 offsets m, then 4 x 64 bytes: of each
- * row 4 bytes whose low nibbles are columns 4j..4j+3 and high nibbles columns 16+4j..16+4j+3.
- * PANEL_8, per 32 columns 576 bytes: d, m, then 8 x 64 bytes: of each row columns 4j..4j+3.
- * A weight is d * q + m with q unsigned.
- * PANEL_F, per column 64 bytes: 16 float32. */
-enum panel_layout { PANEL_4, PANEL_8, PANEL_F };
-enum { PANEL_4_BYTES = 320, PANEL_8_BYTES = 576, PANEL_F_BYTES = 64 };
+ * Quantised groups: the scales of all blocks of 32 columns, padded to 64 bytes, then the words of
+ * all. Scales of a block: 16 f16 d, with an offset 16 f16 m after them. Words of a block, _4: 4 x
+ * 64 bytes: of each row 4 bytes whose low nibbles are columns 4j..4j+3 and high nibbles columns
+ * 16+4j..16+4j+3; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight is d * q + m with q
+ * unsigned; without an offset d * (q - 8) and d * (q - 128).
+ * Floats: per column 16 of them, in that type. */
+enum panel_layout {
+    PANEL_4_OFFSET,
+    PANEL_4,
+    PANEL_8_OFFSET,
+    PANEL_8,
+    PANEL_F32,
+    PANEL_F16,
+    PANEL_BF16,
+    PANEL_LAYOUTS
+};
+enum { WORD_BYTES = 64, UNPACKED_BYTES = 8 * WORD_BYTES };
 
 struct panel {
     enum panel_layout layout;
     uint32_t rows, cols, n_groups;
-    size_t group_bytes;
+    size_t group_bytes, words_at; /* words_at: of the words in a group */
     const uint8_t *data;
 };
+
+static inline bool panel_is_quantised(enum panel_layout l)
+{
+    return l < PANEL_F32;
+}
+static inline bool panel_has_offset(enum panel_layout l)
+{
+    return l == PANEL_4_OFFSET || l == PANEL_8_OFFSET;
+}
+static inline bool panel_has_nibbles(enum panel_layout l)
+{
+    return l == PANEL_4_OFFSET || l == PANEL_4;
+}
+/* Of a block of 32 columns. */
+static inline uint32_t panel_scale_bytes(enum panel_layout l)
+{
+    return panel_has_offset(l) ? 64 : 32;
+}
+static inline uint32_t panel_word_bytes(enum panel_layout l)
+{
+    return panel_has_nibbles(l) ? UNPACKED_BYTES / 2 : UNPACKED_BYTES;
+}
 
 /* Steps of a number in two bytes, 128 * coarse + fine. */
 #define QUANT_STEPS (127.0f * 128.0f)
@@ -42,21 +74,31 @@ enum { WIDE_WORDS = 3 };
 struct quant_block {
     int8_t fine[QUANT];
     int8_t coarse[WIDE_WORDS][4];
-    uint32_t word[WIDE_WORDS]; /* which words they are, times 64: a place in unpacked weights */
+    uint8_t word[WIDE_WORDS]; /* which words they are, times 8 */
     float scale, sum;
+    int32_t minus_sum, minus_eight_sums; /* of q */
 };
 _Static_assert(sizeof(struct quant_block) == 64, "a cache line");
 
-/* Rows of activations ready for a product: float32 for PANEL_F, blocks for the others. */
+/* Tokens go through a product in tiles of nearly equal size, at most TILE_TOKENS. */
+static inline uint32_t tile_count(uint32_t n_tok)
+{
+    return (n_tok + TILE_TOKENS - 1) / TILE_TOKENS;
+}
+/* First token of a tile; of tile_count: n_tok. */
+static inline uint32_t tile_start(uint32_t n_tok, uint32_t tile)
+{
+    return (uint32_t)((uint64_t)n_tok * tile / tile_count(n_tok));
+}
+static inline uint32_t tile_of(uint32_t n_tok, uint32_t token)
+{
+    return (uint32_t)((((uint64_t)token + 1) * tile_count(n_tok) - 1) / n_tok);
+}
+
+/* Rows of activations ready for a product: float32 for float weights, blocks for the others. */
 struct activations {
     float *value;              /* [n, cols] */
-    struct quant_block *quant; /* [n / TILE_TOKENS, rounded up][cols / 32][TILE_TOKENS] */
-};
-
-/* Scratch of a thread: two groups of weights unpacked once for all tokens of a step. */
-struct strip {
-    uint8_t *words; /* [2][cols / 32][8][64] */
-    float *scales;  /* [2][cols / 32][d, m][16] */
+    struct quant_block *quant; /* [tile][cols / 32][TILE_TOKENS] */
 };
 
 enum product_mode {
@@ -78,7 +120,7 @@ struct product {
     size_t out_stride;  /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
-    const struct strip *strip;
+    uint8_t *scratch; /* [2][cols / 32][UNPACKED_BYTES], for weights unpacked once */
 };
 
 /* Keys and values of one KV head in one block, by kern_kv_type:

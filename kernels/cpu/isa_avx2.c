@@ -9,8 +9,11 @@
 
 #include "kernels/cpu/body_rows.h"
 
+#include "kernels/cpu/body_quantise.h"
+
 #include "kernels/cpu/body_tile.h"
 
+#define TILE_RUN 3
 #include "kernels/cpu/body_product.h"
 
 #include "kernels/cpu/body_kv.h"

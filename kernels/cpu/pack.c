@@ -1,6 +1,6 @@
 /* Repacking of a tensor into groups of 16 rows (isa.h). Blocks of 32 with at most five bits, and
  * Q8_0, keep their values exactly; the scales of Q4_K and Q5_K round to f16; Q6_K, whose scales
- * cover 16 columns, is quantised anew to eight bits per 32; float types stay float. */
+ * cover 16 columns, is quantised anew to eight bits per 32; float types stay what they are. */
 #include "kernels/cpu/device.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { SUPER = 256 };
 
-/* 32 columns of one row, on their way into a panel. */
+/* 32 columns of one row, on their way into a panel; m only of layouts with an offset. */
 struct block {
     float d, m;
     uint8_t q[QUANT];
@@ -33,7 +33,6 @@ static void read_q4_0(const uint8_t *src, uint32_t at, struct block *b)
 {
     src += at * 18;
     b->d = half_at(src);
-    b->m = -8 * b->d;
     split_nibbles(src + 2, b->q);
 }
 
@@ -57,9 +56,10 @@ static void read_q5_0(const uint8_t *src, uint32_t at, struct block *b)
 {
     src += at * 22;
     b->d = half_at(src);
-    b->m = -16 * b->d;
     split_nibbles(src + 6, b->q);
     add_fifth_bits(src + 2, b->q);
+    for (int i = 0; i < QUANT; i++) /* 16 is zero; in PANEL_8 it is 128 */
+        b->q[i] = (uint8_t)(b->q[i] + 112);
 }
 
 static void read_q5_1(const uint8_t *src, uint32_t at, struct block *b)
@@ -75,7 +75,6 @@ static void read_q8_0(const uint8_t *src, uint32_t at, struct block *b)
 {
     src += at * 34;
     b->d = half_at(src);
-    b->m = -128 * b->d;
     for (int i = 0; i < QUANT; i++)
         b->q[i] = src[2 + i] ^ 0x80;
 }
@@ -117,7 +116,6 @@ static void read_q6_k(const uint8_t *src, uint32_t at, struct block *b)
     for (int i = 0; i < QUANT; i++)
         largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
     b->d = f16_to_f32(f32_to_f16(largest / 127));
-    b->m = -128 * b->d;
     for (int i = 0; i < QUANT; i++) {
         float q = b->d > 0 ? rintf(x[i] / b->d) : 0;
         q = q > 127 ? 127 : q >= -127 ? q : -127; /* d rounded down may give 128; NaN -127 */
@@ -128,12 +126,20 @@ static void read_q6_k(const uint8_t *src, uint32_t at, struct block *b)
 static const struct reader {
     uint32_t dtype;
     enum panel_layout layout;
-    void (*read)(const uint8_t *row, uint32_t block, struct block *b);
+    void (*read)(const uint8_t *row, uint32_t block,
+                 struct block *b); /* NULL: elements as they are */
 } READERS[] = {
-    {DTYPE_Q4_0, PANEL_4, read_q4_0}, {DTYPE_Q4_1, PANEL_4, read_q4_1},
-    {DTYPE_Q4_K, PANEL_4, read_q4_k}, {DTYPE_Q5_0, PANEL_8, read_q5_0},
-    {DTYPE_Q5_1, PANEL_8, read_q5_1}, {DTYPE_Q5_K, PANEL_8, read_q5_k},
-    {DTYPE_Q8_0, PANEL_8, read_q8_0}, {DTYPE_Q6_K, PANEL_8, read_q6_k},
+    {DTYPE_Q4_0, PANEL_4, read_q4_0},
+    {DTYPE_Q4_1, PANEL_4_OFFSET, read_q4_1},
+    {DTYPE_Q4_K, PANEL_4_OFFSET, read_q4_k},
+    {DTYPE_Q5_0, PANEL_8, read_q5_0},
+    {DTYPE_Q5_1, PANEL_8_OFFSET, read_q5_1},
+    {DTYPE_Q5_K, PANEL_8_OFFSET, read_q5_k},
+    {DTYPE_Q8_0, PANEL_8, read_q8_0},
+    {DTYPE_Q6_K, PANEL_8, read_q6_k},
+    {DTYPE_F32, PANEL_F32, NULL},
+    {DTYPE_F16, PANEL_F16, NULL},
+    {DTYPE_BF16, PANEL_BF16, NULL},
 };
 
 static const struct reader *find_reader(uint32_t dtype)
@@ -144,45 +150,58 @@ static const struct reader *find_reader(uint32_t dtype)
     return NULL;
 }
 
-static size_t unit_bytes(enum panel_layout layout)
-{
-    static const size_t BYTES[] = {PANEL_4_BYTES, PANEL_8_BYTES, PANEL_F_BYTES};
-    return BYTES[layout];
-}
-
 static void put_half(uint8_t *at, float v)
 {
     uint16_t h = f32_to_f16(v);
     memcpy(at, &h, sizeof h);
 }
 
-static void write_block(enum panel_layout layout, uint8_t *unit, uint32_t lane,
+/* Block `at` of one row. */
+static void write_block(const struct panel *p, uint8_t *group, uint32_t lane, uint32_t at,
                         const struct block *b)
 {
-    put_half(unit + 2 * lane, b->d);
-    put_half(unit + 32 + 2 * lane, b->m);
-    uint8_t *out = unit + 64 + 4 * lane;
-    for (int i = 0; i < (layout == PANEL_4 ? 16 : QUANT); i++) {
-        int byte = layout == PANEL_4 ? b->q[i] | b->q[i + 16] << 4 : b->q[i];
-        out[i / 4 * 64 + i % 4] = (uint8_t)byte;
+    uint8_t *scales = group + (size_t)at * panel_scale_bytes(p->layout) + 2 * lane;
+    uint8_t *out = group + p->words_at + (size_t)at * panel_word_bytes(p->layout) + 4 * lane;
+    bool has_nibbles = panel_has_nibbles(p->layout);
+    put_half(scales, b->d);
+    if (panel_has_offset(p->layout))
+        put_half(scales + 32, b->m);
+    for (int i = 0; i < (has_nibbles ? 16 : QUANT); i++) {
+        int byte = has_nibbles ? b->q[i] | b->q[i + 16] << 4 : b->q[i];
+        out[i / 4 * WORD_BYTES + i % 4] = (uint8_t)byte;
     }
 }
 
-static void pack_row(const struct panel *p, const struct reader *r, uint32_t dtype,
-                     const uint8_t *src, uint32_t row)
+static size_t element_bytes(enum panel_layout l)
+{
+    return l == PANEL_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+static void pack_row(const struct panel *p, const struct reader *r, const uint8_t *src,
+                     uint32_t row)
 {
     uint8_t *group = (uint8_t *)(uintptr_t)p->data + row / LANES * p->group_bytes;
-    uint32_t lane = row % LANES, elements = 1;
-    size_t bytes = 0;
-    for (uint32_t i = 0; r && i < p->cols / QUANT; i++) {
+    uint32_t lane = row % LANES;
+    size_t bytes = element_bytes(p->layout);
+    for (uint32_t i = 0; r->read && i < p->cols / QUANT; i++) {
         struct block b;
         r->read(src, i, &b);
-        write_block(p->layout, group + i * unit_bytes(p->layout), lane, &b);
+        write_block(p, group, lane, i, &b);
     }
-    (void)dtype_layout(dtype, &elements, &bytes);
-    for (uint32_t i = 0; !r && i < p->cols; i++)
-        dtype_to_f32(dtype, src + i * bytes,
-                     (float *)(void *)(group + (size_t)i * PANEL_F_BYTES) + lane, 1);
+    for (uint32_t i = 0; !r->read && i < p->cols; i++)
+        memcpy(group + ((size_t)i * LANES + lane) * bytes, src + i * bytes, bytes);
+}
+
+static void set_sizes(struct panel *p)
+{
+    size_t n_blocks = p->cols / QUANT;
+    if (panel_is_quantised(p->layout)) {
+        p->words_at = (n_blocks * panel_scale_bytes(p->layout) + 63) / 64 * 64;
+        p->group_bytes = p->words_at + n_blocks * panel_word_bytes(p->layout);
+    } else {
+        p->words_at = 0;
+        p->group_bytes = p->cols * LANES * element_bytes(p->layout);
+    }
 }
 
 int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols, struct panel *out,
@@ -191,12 +210,12 @@ int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols
     const struct reader *r = find_reader(part->dtype);
     uint32_t elements;
     size_t block_bytes;
-    if (!dtype_layout(part->dtype, &elements, &block_bytes) || cols % elements)
+    if (!r || !dtype_layout(part->dtype, &elements, &block_bytes) || cols % elements)
         return err_set(e, ERR_UNSUPPORTED, "backend cpu: rows of %u elements of type %s", cols,
                        dtype_name(part->dtype));
-    *out = (struct panel){.layout = r ? r->layout : PANEL_F, .rows = part->rows, .cols = cols};
+    *out = (struct panel){.layout = r->layout, .rows = part->rows, .cols = cols};
     out->n_groups = (part->rows + LANES - 1) / LANES;
-    out->group_bytes = (r ? cols / QUANT : cols) * unit_bytes(out->layout);
+    set_sizes(out);
     out->data = memory_take(m, out->n_groups, out->group_bytes);
     if (!out->data)
         return err_set(e, ERR_NOMEM, "backend cpu: no memory for %u x %u weights", part->rows,
@@ -214,31 +233,41 @@ void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32
     const struct reader *r = find_reader(part->dtype);
     uint32_t end = to * LANES < p->rows ? to * LANES : p->rows;
     for (uint32_t row = from * LANES; row < end; row++)
-        pack_row(p, r, part->dtype, (const uint8_t *)part->data + row * row_bytes, row);
+        pack_row(p, r, (const uint8_t *)part->data + row * row_bytes, row);
 }
 
-static void unpack_quant(const struct panel *p, const uint8_t *unit, uint32_t lane, float *dst)
+static void unpack_block(const struct panel *p, const uint8_t *group, uint32_t lane, uint32_t at,
+                         float *dst)
 {
-    float d = half_at(unit + 2 * lane), m = half_at(unit + 32 + 2 * lane);
-    const uint8_t *q = unit + 64 + 4 * lane;
+    const uint8_t *scales = group + (size_t)at * panel_scale_bytes(p->layout) + 2 * lane;
+    const uint8_t *q = group + p->words_at + (size_t)at * panel_word_bytes(p->layout) + 4 * lane;
+    bool has_nibbles = panel_has_nibbles(p->layout);
+    float d = half_at(scales), m = d * (has_nibbles ? -8 : -128);
+    if (panel_has_offset(p->layout))
+        m = half_at(scales + 32);
     for (int i = 0; i < QUANT; i++) {
-        int at = p->layout == PANEL_4 ? i % 16 : i;
-        int byte = q[at / 4 * 64 + at % 4];
-        if (p->layout == PANEL_4)
+        int column = has_nibbles ? i % 16 : i;
+        int byte = q[column / 4 * WORD_BYTES + column % 4];
+        if (has_nibbles)
             byte = i < 16 ? byte & 15 : byte >> 4;
         dst[i] = d * (float)byte + m;
     }
 }
 
+static void unpack_floats(const struct panel *p, const uint8_t *group, uint32_t lane, float *dst)
+{
+    static const uint32_t TYPES[PANEL_LAYOUTS] = {
+        [PANEL_F32] = DTYPE_F32, [PANEL_F16] = DTYPE_F16, [PANEL_BF16] = DTYPE_BF16};
+    size_t bytes = element_bytes(p->layout);
+    for (uint32_t i = 0; i < p->cols; i++)
+        dtype_to_f32(TYPES[p->layout], group + ((size_t)i * LANES + lane) * bytes, dst + i, 1);
+}
+
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst)
 {
     const uint8_t *group = p->data + row / LANES * p->group_bytes;
-    uint32_t lane = row % LANES;
-    if (p->layout == PANEL_F) {
-        for (uint32_t i = 0; i < p->cols; i++)
-            memcpy(dst + i, group + (size_t)i * PANEL_F_BYTES + lane * sizeof *dst, sizeof *dst);
-        return;
-    }
-    for (uint32_t i = 0; i < p->cols / QUANT; i++)
-        unpack_quant(p, group + i * unit_bytes(p->layout), lane, dst + i * QUANT);
+    if (!panel_is_quantised(p->layout))
+        unpack_floats(p, group, row % LANES, dst);
+    for (uint32_t i = 0; panel_is_quantised(p->layout) && i < p->cols / QUANT; i++)
+        unpack_block(p, group, row % LANES, i, dst + i * QUANT);
 }

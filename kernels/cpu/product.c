@@ -3,6 +3,8 @@
  * the activations itself: cheaper than waiting for one another. */
 #include "kernels/cpu/device.h"
 
+#include <string.h>
+
 struct job {
     struct kern_device *d;
     const struct kern_matrix *w;
@@ -16,21 +18,21 @@ struct job {
     uint64_t serial; /* number of this job, so that a thread prepares a token once */
 };
 
-static void prepare(const struct job *j, uint32_t token, const struct activations *a, uint32_t to)
+/* Token t of the job, by every thread for itself or for all. */
+static void prepare(const struct job *j, uint32_t t, const struct activations *a)
 {
     const struct cpu_isa *isa = j->d->isa;
-    uint32_t cols = j->width;
-    const float *x = j->x + (size_t)(j->row ? j->row[token] : token) * cols;
-    float *value = a->value + (size_t)to * cols;
+    uint32_t cols = j->width, tile = tile_of(j->n_tok, t);
+    const float *x = j->x + (size_t)(j->row ? j->row[t] : t) * cols;
+    float *value = a->value + (size_t)t * cols;
     if (j->norm)
         isa->norm(x, j->norm->weight->data, j->norm->eps, cols, value);
     else if (j->w->has_float)
-        for (uint32_t i = 0; i < cols; i++)
-            value[i] = x[i];
+        memcpy(value, x, cols * sizeof *value);
     if (j->w->has_quant)
         isa->quantise(j->norm ? value : x, cols,
-                      a->quant + (size_t)(to / TILE_TOKENS) * (cols / QUANT) * TILE_TOKENS +
-                          to % TILE_TOKENS);
+                      a->quant + (size_t)tile * TILE_TOKENS * (cols / QUANT) + t -
+                          tile_start(j->n_tok, tile));
 }
 
 static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -39,7 +41,7 @@ static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     struct team_range r = team_share(j->n_tok, share, n_shares);
     (void)thread;
     for (uint32_t t = r.from; t < r.to; t++)
-        prepare(j, t, &j->d->shared, t);
+        prepare(j, t, &j->d->shared);
 }
 
 static uint32_t rows_of(const struct panel *p, uint32_t group)
@@ -99,14 +101,14 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     struct thread_scratch *own = &j->d->scratch[thread];
     if (is_prepared_alone(j) && own->job != j->serial) {
         for (uint32_t t = 0; t < j->n_tok; t++)
-            prepare(j, t, &own->own, t);
+            prepare(j, t, &own->own);
         own->job = j->serial;
     }
     struct product p = {.mode = j->mode,
                         .out_stride = j->out_width,
                         .x = is_prepared_alone(j) ? &own->own : &j->d->shared,
                         .n_tok = j->n_tok,
-                        .strip = &own->strip};
+                        .scratch = own->unpacked};
     struct team_range r = team_share(n_units(j), share, n_shares);
     for (uint32_t unit = r.from; unit < r.to; unit++) {
         if (is_gate(j->mode))

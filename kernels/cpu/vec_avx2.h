@@ -76,38 +76,35 @@ INLINE v16 v_pow2(v16 x)
 {
     return (v16){pow2_half(x.a), pow2_half(x.b)};
 }
-INLINE __m256 word_keys_half(__m256 x, int first)
+INLINE __m256 larger_pairs(__m256 a, __m256 b)
 {
-    const __m256i number =
-        _mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
-    __m256 a = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
-    __m256 pair = _mm256_max_ps(a, _mm256_permute_ps(a, 0xB1));
-    __m256 word = _mm256_max_ps(pair, _mm256_permute_ps(pair, 0x4E));
-    __m256i high = _mm256_andnot_si256(_mm256_set1_epi32(7), _mm256_castps_si256(word));
-    return _mm256_castsi256_ps(_mm256_or_si256(high, number));
+    __m256 half = _mm256_max_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    return _mm256_max_ps(half, _mm256_permute_ps(half, 0x4E)); /* a, b, a, b of each word */
 }
-/* Of each word of four the largest absolute value, in its lanes; the lowest three bits number the
- * words from `first`, so that no two are equal. */
-INLINE v16 v_word_keys(v16 x, int first)
+/* Of each word of four columns of two vectors the largest magnitude: eight. */
+INLINE void v_store_words(float *p, v16 x, v16 y)
 {
-    return (v16){word_keys_half(x.a, first), word_keys_half(x.b, first + 2)};
+    v16 a = v_abs(x), b = v_abs(y);
+    __m256 low = larger_pairs(a.a, b.a), high = larger_pairs(a.b, b.b);
+    __m256 four = _mm256_shuffle_ps(_mm256_permute2f128_ps(low, high, 0x20),
+                                    _mm256_permute2f128_ps(low, high, 0x31), 0x44);
+    four = _mm256_permute_ps(four, 0xD8); /* words 0, 1 of a, of b; 2, 3 of a, of b */
+    _mm256_storeu_ps(p, _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(four), 0xD8)));
 }
-/* The largest of lanes that are alike in fours, in every lane. */
-INLINE v16 v_largest_word(v16 x)
+INLINE v16 v_load_every_eighth(const float *p)
 {
-    __m256 most = _mm256_max_ps(x.a, x.b);
-    most = _mm256_max_ps(most, _mm256_permute2f128_ps(most, most, 1));
-    return (v16){most, most};
+    const __m256i at = _mm256_setr_epi32(0, 8, 16, 24, 32, 40, 48, 56);
+    return (v16){_mm256_i32gather_ps(p, at, sizeof *p), _mm256_i32gather_ps(p + 64, at, sizeof *p)};
 }
-INLINE float v_first(v16 x)
+INLINE __m256 low_bits_half(__m256 x, int bits)
 {
-    return _mm256_cvtss_f32(x.a);
+    __m256i high = _mm256_andnot_si256(_mm256_set1_epi32(7), _mm256_castps_si256(x));
+    return _mm256_castsi256_ps(_mm256_or_si256(high, _mm256_set1_epi32(bits)));
 }
-/* Lanes equal to x's become zero. */
-INLINE v16 v_drop(v16 a, v16 x)
+/* The lowest three bits replaced. */
+INLINE v16 v_with_low_bits(v16 x, int bits)
 {
-    return (v16){_mm256_and_ps(a.a, _mm256_cmp_ps(a.a, x.a, _CMP_NEQ_UQ)),
-                 _mm256_and_ps(a.b, _mm256_cmp_ps(a.b, x.b, _CMP_NEQ_UQ))};
+    return (v16){low_bits_half(x.a, bits), low_bits_half(x.b, bits)};
 }
 /* b where a > limit, else zero. */
 INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
@@ -138,6 +135,16 @@ INLINE v16 v_load_half(const void *p)
 {
     const __m128i *h = p;
     return (v16){_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))};
+}
+INLINE __m256 bfloat_half(__m128i x)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+/* bfloat16: the upper half of a float32. */
+INLINE v16 v_load_bfloat(const void *p)
+{
+    const __m128i *h = p;
+    return (v16){bfloat_half(_mm_loadu_si128(h)), bfloat_half(_mm_loadu_si128(h + 1))};
 }
 INLINE void v_store_half(uint16_t *p, v16 x)
 {

@@ -64,32 +64,26 @@ INLINE v16 v_pow2(v16 a)
 {
     return _mm512_scalef_ps(_mm512_set1_ps(1.0f), a);
 }
-/* Of each word of four the largest absolute value, in its lanes; the lowest three bits number the
- * words from `first`, so that no two are equal. */
-INLINE v16 v_word_keys(v16 x, int first)
+/* Of each word of four columns of two vectors the largest magnitude: eight. */
+INLINE void v_store_words(float *p, v16 x, v16 y)
 {
-    const __m512i number =
-        _mm512_add_epi32(_mm512_set1_epi32(first),
-                         _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3));
-    v16 a = _mm512_abs_ps(x), pair = _mm512_max_ps(a, _mm512_permute_ps(a, 0xB1));
-    v16 word = _mm512_max_ps(pair, _mm512_permute_ps(pair, 0x4E));
-    __m512i high = _mm512_andnot_si512(_mm512_set1_epi32(7), _mm512_castps_si512(word));
-    return _mm512_castsi512_ps(_mm512_or_si512(high, number));
+    v16 a = _mm512_abs_ps(x), b = _mm512_abs_ps(y);
+    v16 half = _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    v16 all = _mm512_max_ps(half, _mm512_permute_ps(half, 0x4E)); /* a, b, a, b of each word */
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)));
 }
-/* The largest of lanes that are alike in fours, in every lane. */
-INLINE v16 v_largest_word(v16 a)
+INLINE v16 v_load_every_eighth(const float *p)
 {
-    a = _mm512_max_ps(a, _mm512_shuffle_f32x4(a, a, 0x4E));
-    return _mm512_max_ps(a, _mm512_shuffle_f32x4(a, a, 0xB1));
+    const __m512i at = _mm512_slli_epi32(
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 3);
+    return _mm512_i32gather_ps(at, p, sizeof *p);
 }
-INLINE float v_first(v16 a)
+/* The lowest three bits replaced. */
+INLINE v16 v_with_low_bits(v16 x, int bits)
 {
-    return _mm512_cvtss_f32(a);
-}
-/* Lanes equal to x's become zero. */
-INLINE v16 v_drop(v16 a, v16 x)
-{
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, x, _CMP_NEQ_UQ), a);
+    __m512i high = _mm512_andnot_si512(_mm512_set1_epi32(7), _mm512_castps_si512(x));
+    return _mm512_castsi512_ps(_mm512_or_si512(high, _mm512_set1_epi32(bits)));
 }
 /* b where a > limit, else zero. */
 INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
@@ -112,6 +106,12 @@ INLINE v16 v_swap_pairs(v16 a)
 INLINE v16 v_load_half(const void *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+/* bfloat16: the upper half of a float32. */
+INLINE v16 v_load_bfloat(const void *p)
+{
+    __m512i x = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
 }
 INLINE void v_store_half(uint16_t *p, v16 a)
 {

@@ -78,37 +78,30 @@ INLINE v16 v_pow2(v16 a)
 {
     EACH_LANE(v16, ldexpf(1.0f, (int)a.x[i]));
 }
-/* Of each word of four the largest absolute value, in its lanes; the lowest three bits number the
- * words from `first`, so that no two are equal. */
-INLINE v16 v_word_keys(v16 x, int first)
+/* Of each word of four columns of two vectors the largest magnitude: eight. */
+INLINE void v_store_words(float *p, v16 x, v16 y)
 {
-    v16 key;
-    for (int i = 0; i < 16; i++) {
-        float most = 0;
-        uint32_t bits;
-        for (int j = i & ~3; j < (i & ~3) + 4; j++)
-            most = fabsf(x.x[j]) > most ? fabsf(x.x[j]) : most;
-        memcpy(&bits, &most, sizeof bits);
-        bits = (bits & ~7u) | (uint32_t)(first + i / 4);
-        memcpy(&key.x[i], &bits, sizeof bits);
+    for (int i = 0; i < 8; i++) {
+        const float *word = i < 4 ? x.x + 4 * i : y.x + 4 * (i - 4);
+        p[i] = 0;
+        for (int j = 0; j < 4; j++)
+            p[i] = fabsf(word[j]) > p[i] ? fabsf(word[j]) : p[i];
     }
-    return key;
 }
-/* The largest of lanes that are alike in fours, in every lane. */
-INLINE v16 v_largest_word(v16 a)
+INLINE v16 v_load_every_eighth(const float *p)
 {
-    for (int i = 4; i < 16; i += 4)
-        a.x[0] = a.x[i] > a.x[0] ? a.x[i] : a.x[0];
-    return v_set(a.x[0]);
+    EACH_LANE(v16, p[8 * i]);
 }
-INLINE float v_first(v16 a)
+/* The lowest three bits replaced. */
+INLINE v16 v_with_low_bits(v16 x, int bits)
 {
-    return a.x[0];
-}
-/* Lanes equal to x's become zero. */
-INLINE v16 v_drop(v16 a, v16 x)
-{
-    EACH_LANE(v16, a.x[i] < x.x[i] || a.x[i] > x.x[i] ? a.x[i] : 0.0f);
+    for (int i = 0; i < 16; i++) {
+        uint32_t b;
+        memcpy(&b, &x.x[i], sizeof b);
+        b = (b & ~7u) | (uint32_t)bits;
+        memcpy(&x.x[i], &b, sizeof b);
+    }
+    return x;
 }
 /* b where a > limit, else zero. */
 INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
@@ -138,6 +131,18 @@ INLINE v16 v_load_half(const void *p)
     uint16_t h[16];
     memcpy(h, p, sizeof h);
     EACH_LANE(v16, f16_to_f32(h[i]));
+}
+/* bfloat16: the upper half of a float32. */
+INLINE v16 v_load_bfloat(const void *p)
+{
+    uint16_t h[16];
+    v16 r;
+    memcpy(h, p, sizeof h);
+    for (int i = 0; i < 16; i++) {
+        uint32_t bits = (uint32_t)h[i] << 16;
+        memcpy(&r.x[i], &bits, sizeof bits);
+    }
+    return r;
 }
 INLINE void v_store_half(uint16_t *p, v16 a)
 {
