@@ -2,15 +2,17 @@
  * looked at. */
 
 import { ask } from "/ask.js";
+import { startDialog } from "/dialog.js";
 import { byId, count, element, plural } from "/dom.js";
 import { showEngines } from "/engines.js";
+import { showExperiments } from "/experiments.js";
 import { showOutputs } from "/outputs.js";
 import { showRoute } from "/route.js";
 import { showSpeed } from "/speed.js";
-import { showSteering, startSteering } from "/steer.js";
+import { showSteering } from "/steer.js";
 import { showHistory, showTimeline } from "/timeline.js";
 
-const POLL_MS = 1500, VIEWS = ["live", "outputs", "history", "engines"];
+const POLL_MS = 1500, VIEWS = ["live", "outputs", "history", "experiments", "engines"];
 let chosen = new URLSearchParams(location.search).get("route") || "", view = "live", historyLimit = 50;
 let order = "worst", timer = 0, isAsking = false, isAgain = false;
 
@@ -48,6 +50,12 @@ const VIEW_OF = {
     const [decisions, revisions] = await Promise.all([ask("/api/decisions", { ...q, limit: historyLimit }),
       ask("/api/revisions", { ...q, limit: historyLimit })]);
     showHistory(decisions.decisions, revisions.revisions, historyLimit);
+  },
+  experiments: async (status, route, q) => {
+    const [{ experiments }, params] = await Promise.all([ask("/v1/experiments", { ...q, limit: 20 }), ask("/api/params", q)]);
+    const list = await Promise.all(experiments.reverse()
+      .map(async (e, i) => (i < 5 ? { ...e, ...await ask("/v1/experiments/" + encodeURIComponent(e.id)).catch(() => ({})) } : e)));
+    if (route) showExperiments(list, route, params);
   },
   engines: async (status, route) => showEngines(status.engines, status.desired_version, route),
 };
@@ -98,5 +106,5 @@ for (const choice of document.querySelectorAll("input[name=order]"))
 byId("older").addEventListener("click", () => { historyLimit = Math.min(1000, historyLimit * 4); turn(); });
 addEventListener("hashchange", showView);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) turn(); });
-startSteering(turn);
+startDialog(turn);
 showView();

@@ -63,10 +63,11 @@ export function redraw(node, data, build) {
   if (drawn.get(node) === text) return;
   drawn.set(node, text);
   const open = new Set([...node.querySelectorAll("details[open]")].map((d) => d.dataset.key));
+  const known = new Set([...node.querySelectorAll("details")].map((d) => d.dataset.key));
   const focused = node.contains(document.activeElement)
     ? document.activeElement.closest("[data-key]")?.dataset.key : null;
   node.replaceChildren(...[build()].flat());
-  for (const d of node.querySelectorAll("details")) if (open.has(d.dataset.key)) d.open = true;
+  for (const d of node.querySelectorAll("details")) if (known.has(d.dataset.key)) d.open = open.has(d.dataset.key);
   if (focused == null) return;
   const again = [...node.querySelectorAll("[data-key]")].find((n) => n.dataset.key === focused);
   if (again) (again.querySelector("summary") || again).focus();

@@ -5,7 +5,7 @@ import { colour, draw, line, seeThrough } from "/charts.js";
 
 const interval = (a) => (a.lower == null ? "–" : number(a.lower, 3) + " to " + number(a.upper, 3));
 const STATES = {
-  stable: "Stable", proposed: "About to try a change", canary: "Trial running", safe: "Paused",
+  stable: "Stable", proposed: "About to try a change", canary: "Trial running", safe: "Paused", experiment: "Experiment running",
 };
 
 function sentence(r) {
@@ -13,6 +13,7 @@ function sentence(r) {
   if (!c) return "No revision yet.";
   const now = c.n ? "its mean reward is " + number(c.mean, 3) + " over " + plural(c.n, "scored output") : "nothing of it is scored yet";
   if (r.is_paused) return "Revision " + c.revision + " serves everything and nothing is decided until someone resumes it; " + now + ".";
+  if (r.state === "experiment") return "Several revisions are compared with revision " + c.revision + " on this route; see Experiments.";
   if (!a) return "Revision " + c.revision + " serves everything; " + now + ".";
   const effect = r.effect == null || !r.n_blocks ? "too early to say anything about the difference"
     : "difference so far " + signed(r.effect, 3) + " (95%: " + signed(r.effect_lower, 3) + " to " + signed(r.effect_upper, 3) + ")";
@@ -41,7 +42,7 @@ function showState(r) {
   const seen = [r.state, r.is_paused, r.policy, r.experiment, r.champion, r.challenger, r.effect, r.n_blocks, r.held, r.late, r.missing];
   redraw(byId("state"), seen, () => {
     const head = element("p", null, "headline", element("span", STATES[r.state] || r.state,
-      "chip " + (r.is_paused ? "warn" : r.challenger ? "challenger" : "good")), " ", sentence(r));
+      "chip " + (r.is_paused ? "warn" : r.challenger || r.state === "experiment" ? "challenger" : "good")), " ", sentence(r));
     const pairs = [["policy", r.policy], ["ramp of a trial", ramp(r)]];
     if (r.challenger) pairs.push(["experiment", r.experiment], ["blocks compared", count(r.n_blocks)]);
     pairs.push(["waiting for a score", count(r.held)], ["late", count(r.late)], ["never scored", count(r.missing)]);
@@ -53,7 +54,7 @@ function showArms(r) {
   const list = ["champion", "challenger"].filter((a) => r[a]).map((a) => ({ arm: a, ...r[a] }));
   table("arms", [
     ["arm", (x) => element("span", x.arm, x.arm)], ["revision", (x) => x.revision, "number"],
-    ["share", (x) => percent(x.share), "number"], ["scored", (x) => count(x.n), "number"],
+    ["share", (x) => (r.state === "experiment" ? "–" : percent(x.share)), "number"], ["scored", (x) => count(x.n), "number"],
     ["unscored", (x) => count(x.unscored), "number"], ["mean reward", (x) => number(x.mean, 3), "number"],
     ["95%, at any time", interval, "number"], ["parameters", (x) => paramsText(x.params), "text"],
   ], list, "no revision yet");
@@ -105,10 +106,10 @@ function armPoints(points, arm, value) {
   return out;
 }
 
-function armLines(points, arm) {
+function armLines(points, arm, name) {
   const bound = { borderWidth: 0, isBound: true, backgroundColor: seeThrough(colour("--" + arm), 0.15) };
   return [
-    line(arm + ", mean slice by slice", armPoints(points, arm, (a) => a.mean), "--" + arm,
+    line(name + ", mean slice by slice", armPoints(points, arm, (a) => a.mean), "--" + arm,
       { pointRadius: 2 }),
     line("", armPoints(points, arm, (a) => a.lower), "--" + arm, { ...bound, fill: false }),
     line("", armPoints(points, arm, (a) => a.upper), "--" + arm, { ...bound, fill: "-1" }),
@@ -148,6 +149,7 @@ export function showRoute(r, series, decisions, revisions) {
   showTests(r);
   const points = series.rewards || [], marks = marksOf(decisions, revisions);
   draw({ id: "reward-chart", y: "reward", range: { min: 0, max: 1 } },
-    [...armLines(points, "champion"), ...armLines(points, "challenger")], marks);
+    [...armLines(points, "champion", "champion"),
+      ...armLines(points, "challenger", r.state === "experiment" ? "other arms" : "challenger")], marks);
   drawTests(series.evalues || [], marks);
 }

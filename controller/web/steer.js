@@ -1,67 +1,8 @@
-/* An operator's hand: each button opens a dialog that says what will happen, takes a reason and,
- * when the controller has one, the admin key; nothing is sent before it is confirmed. */
+/* An operator's hand: each button opens a dialog, each dialog sends one change. */
 
-import { hasKey, send, setKey } from "/ask.js";
-import { button, byId, element, paramText, redraw } from "/dom.js";
-
-let needsKey = false, confirmed = null;
-
-function showKeyField(isWrong) {
-  byId("dialog-key-label").hidden = !needsKey || (hasKey() && !isWrong);
-}
-
-/* o: {title, about, body: nodes, go: label, isDanger, run() -> text for the news line} */
-function openDialog(o) {
-  byId("dialog-title").textContent = o.title;
-  byId("dialog-about").textContent = o.about;
-  byId("dialog-body").replaceChildren(...(o.body || []));
-  byId("dialog-go").textContent = o.go;
-  byId("dialog-go").className = o.isDanger ? "primary danger" : "primary";
-  byId("dialog-go").disabled = false;
-  byId("dialog-error").hidden = true;
-  byId("dialog-reason").value = "";
-  byId("dialog-reason-label").hidden = !!o.hasNoReason;
-  showKeyField(false);
-  confirmed = o.run;
-  byId("dialog").showModal();
-}
-
-function refuse(error) {
-  if (error.status === 401) {
-    needsKey = true;
-    setKey("");
-    byId("dialog-key").value = "";
-    showKeyField(true);
-    byId("dialog-key").focus();
-  }
-  byId("dialog-error").textContent = error.message;
-  byId("dialog-error").hidden = false;
-}
-
-async function confirm(event, afterwards) {
-  event.preventDefault();
-  const go = byId("dialog-go");
-  if (go.disabled) return;
-  if (byId("dialog-key").value) setKey(byId("dialog-key").value);
-  go.disabled = true;
-  byId("dialog-error").hidden = true;
-  try {
-    const news = await confirmed(byId("dialog-reason").value.trim());
-    byId("dialog-key").value = "";
-    byId("dialog").close();
-    byId("news").textContent = news;
-    afterwards();
-  } catch (error) {
-    refuse(error);
-  } finally {
-    go.disabled = false;
-  }
-}
-
-export function startSteering(afterwards) {
-  byId("dialog-form").addEventListener("submit", (event) => confirm(event, afterwards));
-  byId("dialog-cancel").addEventListener("click", () => byId("dialog").close());
-}
+import { send } from "/ask.js";
+import { expectKey, openDialog } from "/dialog.js";
+import { button, element, byId, paramText, redraw } from "/dom.js";
 
 /* Sends one change and says what became of it. */
 function change(path, body, done) {
@@ -132,7 +73,7 @@ function push(route, params) {
 }
 
 export function showSteering(route, params, revisions) {
-  needsKey = needsKey || !!params.needs_key;
+  expectKey(!!params.needs_key);
   const shown = [route.route, route.is_paused, route.champion?.revision, route.challenger?.revision, params, revisions];
   redraw(byId("steer"), shown, () => {
     const key = (node, name) => { node.dataset.key = name; return node; };

@@ -180,6 +180,33 @@ def test_push_promote_pause_and_resume_by_keyboard(injector, visit):
     v.is_clean()
 
 
+def test_an_experiment_is_planned_started_and_stopped(injector, visit):
+    injector.send_and_wait(injector.frames(60, None, lambda _: injector.near(0.7)))
+    v = visit()
+    page = v.page
+    v.open("#experiments")
+    page.get_by_role("button", name="Start an experiment").click()
+    dialog, go = page.get_by_role("dialog"), page.locator("#dialog-go")
+    expect(go).to_be_disabled()  # the plan comes first
+    dialog.get_by_label("temperature").fill("0.4, warm")
+    dialog.get_by_role("button", name="Show the plan").click()
+    expect(dialog).to_contain_text("temperature: numbers, with commas")
+    dialog.get_by_label("temperature").fill("0.4, 1.2")
+    dialog.get_by_role("button", name="Show the plan").click()
+    expect(dialog).to_contain_text("3 arms")
+    expect(dialog).to_contain_text(re.compile("decided within|find no winner"))
+    dialog.get_by_label("Admin key").fill(KEY)
+    dialog.get_by_label("Reason").fill("which is best")
+    go.click()
+    expect(page.locator("#experiments details").first).to_contain_text("running")
+    expect(page.locator("#experiments")).to_contain_text("which is best")
+    expect(page.locator("#experiments table").first.locator("tbody tr")).to_have_count(3)
+    page.get_by_role("button", name="Stop the experiment").click()
+    go.click()
+    expect(page.locator("#experiments details").first).to_contain_text("stopped")
+    v.is_clean()
+
+
 def test_text_from_outside_stays_text(injector, visit):
     frames = [injector.frame("champion", 1, "", 1.0, 0.0, text=HOSTILE, prompt=HOSTILE,
                              finish_reason="stop", request_id=f"{HOSTILE[:60]}{i}")
@@ -218,7 +245,7 @@ def test_every_view_fits_and_is_readable(injector, visit, settings):
     injector.send_and_wait(injector.frames(40, trial, lambda _: injector.near(0.7)))
     v = visit(**settings)
     page = v.page
-    for view in ("live", "outputs", "history", "engines"):
+    for view in ("live", "outputs", "history", "experiments", "engines"):
         v.open("#" + view)
         expect(page.locator(f"#view-{view} h2").first).to_be_visible()
         width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
