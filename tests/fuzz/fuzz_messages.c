@@ -15,12 +15,29 @@ static void require(bool holds)
         abort();
 }
 
+/* What is read straight from the text is what stands in the tree. */
+static void require_same_as_tree(struct str text, const struct output *o)
+{
+    json_t *doc = NULL;
+    require(json_parse(text, 0, &doc, NULL) == ERR_OK);
+    const json_t *written = json_object_get(doc, "text"),
+                 *messages = json_object_get(doc, "messages");
+    struct str s = {json_string_value(written), json_string_length(written)};
+    require(str_eq(s, o->text));
+    require(json_number_value(json_object_get(doc, "seq")) == (double)o->seq);
+    require(json_number_value(json_object_get(doc, "propensity")) == o->propensity);
+    require(json_array_size(messages) == o->n_messages);
+    require(json_array_size(json_object_get(doc, "token_ids")) == o->n_tokens);
+    json_decref(doc);
+}
+
 static void try_output(struct str text, struct arena *a)
 {
     struct output o, again;
     struct buf b;
     buf_init(&b, 16 * MiB);
     if (output_decode(text, a, &o, NULL) == ERR_OK) {
+        require_same_as_tree(text, &o);
         require(output_encode(&o, &b, NULL) == ERR_OK);
         require(output_decode(buf_str(&b), a, &again, NULL) == ERR_OK);
         require(o.seq == again.seq && o.n_tokens == again.n_tokens && str_eq(o.text, again.text));
