@@ -188,15 +188,21 @@ ARMS = injector.CONFIG + """\
 """
 
 
-def test_timeouts_in_one_arm_are_no_low_reward(folder, service):
-    """A judge that is late for the challenger's outputs only: the reward test does not speak, the
-    guardrail on unscored outputs does. Real verifier and controller; the engine is made up."""
+def arms(folder, service):
+    """A real verifier and controller of a route with a reward model, behind a made-up engine."""
     i = injector.Injector.__new__(injector.Injector)  # its frames and queries, without its socket
     i.system = System(folder, "/dev/null", config=ARMS, service=service.port)
-    i.rng, i.seq, i.version = injector.random.Random(3), 0, "v1"
+    i.rng, i.seq, i.engine, i.version = injector.random.Random(3), 0, "e1", "v1"
     context = zmq.Context()
     engine = context.socket(zmq.PUSH)
     engine.bind(f"ipc://{folder}/outputs.sock")
+    return i, context, engine
+
+
+def test_timeouts_in_one_arm_are_no_low_reward(folder, service):
+    """A judge that is late for the challenger's outputs only: the reward test does not speak, the
+    guardrail on unscored outputs does. Real verifier and controller; the engine is made up."""
+    i, context, engine = arms(folder, service)
     try:
         i.system.start("controller", "verifier")
         until(lambda: "result=passed" in i.system.log("verifier").read_text(), 20, "the self-test")
@@ -215,6 +221,43 @@ def test_timeouts_in_one_arm_are_no_low_reward(folder, service):
         rows = i.system.rows("SELECT o.arm, s.reward, s.reason FROM scores s JOIN outputs o ON s.output = o.id")
         assert {(r[0], r[2]) for r in rows if r[1] is None} == {("challenger", "timeout")}
         assert {round(r[1], 3) for r in rows if r[1] is not None} == {0.881}
+    finally:
+        context.destroy(linger=0)
+        i.system.stop()
+        assert not i.system.crashes, i.system.crashes
+
+
+def test_a_dead_reward_model_rolls_nothing_back(folder, service):
+    """It dies in the middle of a trial: both arms are unscored, with a reason; the trial stands as it
+    is, and goes on when the model is back."""
+    i, context, engine = arms(folder, service)
+
+    def send(n, trial):
+        for f in i.frames(n, trial, lambda c: float(c)):
+            engine.send(json.dumps({**json.loads(f)["output"], "text": "a good answer"}).encode())
+        until(lambda: i.system.count_outputs() == i.seq, 60, "all are stored")
+
+    try:
+        i.system.start("controller", "verifier")
+        until(lambda: "result=passed" in i.system.log("verifier").read_text(), 20, "the self-test")
+        trial = i.start_trial(1.0)
+        send(40, trial)
+        service.mode = "dead"
+        service.close()
+        send(300, trial)
+        rows = i.system.rows("SELECT s.reward, s.reason FROM scores s JOIN outputs o ON s.output = o.id "
+                             "WHERE o.seq > 40")
+        assert len(rows) == 300 and {r[0] for r in rows} == {None}
+        assert {r[1] for r in rows} <= {"unreachable", "timeout", "server_error", "overloaded"}
+        assert i.route()["state"] != "stable", "the trial is still on"
+        assert [d["action"] for d in i.decisions() if d["action"] == "rollback"] == []
+        service.mode = "healthy"
+        service.open()
+        send(40, trial)
+        back = i.system.rows("SELECT count(*) FROM scores s JOIN outputs o ON s.output = o.id "
+                             "WHERE o.seq > 340 AND s.reward IS NOT NULL")
+        assert back[0][0] == 40
+        assert [d["action"] for d in i.decisions() if d["action"] == "rollback"] == []
     finally:
         context.destroy(linger=0)
         i.system.stop()
