@@ -78,8 +78,9 @@ struct route_config {
 
 struct verifier_config {
     struct str id, host;
-    int64_t port; /* metrics, health, later POST /score */
+    int64_t port; /* metrics, health, POST /score */
     int64_t threads, max_queue;
+    struct str api_key_file;
 };
 
 struct controller_config {

@@ -100,6 +100,9 @@ static const struct cfg_option VERIFIER_OPTIONS[] = {
     INT_ROW(V, threads, "2", 1, 256, "threads", "Outputs scored at the same time."),
     INT_ROW(V, max_queue, "1024", 1, 1 << 20, "outputs",
             "Outputs held; past it the queue waits at the engine."),
+    TEXT_ROW(V, api_key_file, "",
+             "File with the key that POST /score needs; empty = MILEPOST_API_KEY, or no key when "
+             "that is unset."),
 };
 #undef V
 const struct cfg_table VERIFIER_TABLE = {.name = "verifier",

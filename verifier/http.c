@@ -43,7 +43,7 @@ static void *run(void *ctx)
     return NULL;
 }
 
-int verifier_http_open(struct verifier_http **out, const char *host, uint16_t port,
+int verifier_http_open(struct verifier_http **out, const char *host, uint16_t port, struct str key,
                        struct metrics *metrics, const struct crew_config *crew, struct err *e)
 {
     struct http_server_config c = {.host = host,
@@ -63,7 +63,7 @@ int verifier_http_open(struct verifier_http **out, const char *host, uint16_t po
     TRY(http_server_open(&h->server, &c, e));
     TRY(http_server_route(h->server, "GET", "/health", on_health, h, e));
     TRY(http_server_route(h->server, "GET", "/metrics", on_metrics, h, e));
-    TRY(score_server_open(&h->score, h->server, crew, e));
+    TRY(score_server_open(&h->score, h->server, key, crew, e));
     if (pthread_create(&h->thread, NULL, run, h) != 0)
         TRY(err_set(e, ERR_NOMEM, "no thread for the HTTP server"));
     *out = h;

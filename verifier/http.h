@@ -9,11 +9,11 @@
 
 struct verifier_http;
 
-/* host is NUL-terminated. ERR_IO names a busy port and what to do. metrics, and what crew points
- * to, are borrowed until close. */
+/* host is NUL-terminated. key: what POST /score asks for, empty = nothing. ERR_IO names a busy port
+ * and what to do. metrics, and what crew points to, are borrowed until close. */
 MUST_USE int verifier_http_open(struct verifier_http **out, const char *host, uint16_t port,
-                                struct metrics *metrics, const struct crew_config *crew,
-                                struct err *e);
+                                struct str key, struct metrics *metrics,
+                                const struct crew_config *crew, struct err *e);
 /* Answers what it can of POST /score within grace_ms. NULL is fine; waits for the threads. */
 void verifier_http_close(struct verifier_http *h, uint32_t grace_ms);
 

@@ -19,6 +19,7 @@ enum { TEXTS_MAX = 4096 }; /* of all requests together, those that wait for a se
 struct score_server {
     struct http_server *server;
     struct crew *crew;
+    struct str key;
     const struct check_set *const *set;
     uint32_t n_set;
     uint64_t seq;    /* loop thread */
@@ -204,6 +205,11 @@ static void on_score(struct http_request *r, void *ctx)
     struct err e = {0};
     const struct check_set *set = find_set(s, http_request_query(r, "route"));
     struct arena *a = http_request_arena(r);
+    if (!http_request_has_key(r, s->key)) {
+        http_reply_header(r, "WWW-Authenticate", STR("Bearer"));
+        reply_error(r, 401, "the API key is missing or wrong: send Authorization: Bearer KEY");
+        return;
+    }
     if (s->is_closing) {
         reply_error(r, 503, "stopping");
         return;
@@ -238,7 +244,7 @@ static void on_score(struct http_request *r, void *ctx)
     close_one(q);
 }
 
-int score_server_open(struct score_server **out, struct http_server *server,
+int score_server_open(struct score_server **out, struct http_server *server, struct str key,
                       const struct crew_config *crew, struct err *e)
 {
     *out = NULL;
@@ -246,6 +252,7 @@ int score_server_open(struct score_server **out, struct http_server *server,
     if (!s)
         return err_set(e, ERR_NOMEM, "no memory for the reward server");
     s->server = server;
+    s->key = key;
     s->set = (const struct check_set *const *)crew->judge.set;
     s->n_set = crew->judge.n_set;
     sem_init(&s->closed, 0, 0);

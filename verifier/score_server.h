@@ -8,10 +8,10 @@
 
 struct score_server;
 
-/* Adds its route to the server, which must not run yet. crew.judge and crew.remote stay valid until
- * close. */
+/* Adds its route to the server, which must not run yet. key (empty = none), crew.judge and
+ * crew.remote stay valid until close. */
 MUST_USE int score_server_open(struct score_server **out, struct http_server *server,
-                               const struct crew_config *crew, struct err *e);
+                               struct str key, const struct crew_config *crew, struct err *e);
 /* While the server's loop still runs; answers what is under way or refuses it with 503. */
 void score_server_close(struct score_server *s, uint32_t grace_ms); /* NULL is fine */
 void score_server_free(struct score_server *s);                     /* after the loop ended */

@@ -17,7 +17,7 @@ enum {
 
 struct service {
     struct metrics *metrics;
-    struct str id;
+    struct str id, key;
     const struct service_sets *sets;
 };
 
@@ -43,17 +43,32 @@ void service_close_sets(struct service_sets *sets)
     sets->n = 0;
 }
 
-static int open_http(const struct milepost_config *c, const struct pipeline_config *pc,
-                     struct metrics *metrics, struct arena *a, struct verifier_http **out,
+/* As the engine warns of its own address. */
+static void warn_if_open(const struct milepost_config *c, struct str key)
+{
+    struct str host = c->verifier.host;
+    bool is_loopback =
+        str_starts(host, STR("127.")) || str_eq_c(host, "localhost") || str_eq_c(host, "::1");
+    if (!is_loopback && key.n == 0)
+        log_event(LOG_WARN, "verify.open_to_network",
+                  "host=" STR_FMT
+                  " hint=\"anyone who reaches this address can use POST /score: set "
+                  "verifier.api_key_file or MILEPOST_API_KEY\"",
+                  STR_ARG(host));
+}
+
+static int open_http(const struct service *s, const struct milepost_config *c,
+                     const struct pipeline_config *pc, struct arena *a, struct verifier_http **out,
                      struct err *e)
 {
+    warn_if_open(c, s->key);
     const struct crew_config crew = {.judge = pc->judge,
                                      .remote = pc->remote,
                                      .workers = pc->workers,
                                      .max_queue = pc->max_queue,
                                      .max_frame_bytes = 16 * MiB};
     return verifier_http_open(out, arena_str(a, c->verifier.host).p, (uint16_t)c->verifier.port,
-                              metrics, &crew, e);
+                              s->key, s->metrics, &crew, e);
 }
 
 /* The thread that asks what is remote, when a check needs it. */
@@ -113,6 +128,8 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
     struct verifier_http *http = NULL;
     int rc = bus_keys_load(c->loop.curve_dir, false, &keys, &security, e);
     if (rc == ERR_OK)
+        rc = milepost_config_key(c->verifier.api_key_file, "MILEPOST_API_KEY", a, &s.key, e);
+    if (rc == ERR_OK)
         rc = bus_open(&bus, e);
     if (rc == ERR_OK)
         rc = open_remote(&s, &remote, e);
@@ -125,7 +142,7 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
                                                : err_set(e, ERR_NOMEM, "no memory for addresses");
     }
     if (rc == ERR_OK)
-        rc = open_http(c, &pc, s.metrics, a, &http, e);
+        rc = open_http(&s, c, &pc, a, &http, e);
     if (rc == ERR_OK) {
         log_event(LOG_INFO, "verify.ready", "id=" STR_FMT " routes=%u", STR_ARG(s.id), sets->n);
         wait_for_stop(stop_fd);

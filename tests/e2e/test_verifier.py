@@ -158,10 +158,11 @@ def test_hostile_frames_hold_nobody_up(wire):
     assert wire.receive(100) is None and wire.process.poll() is None
 
 
-def ask(wire, body, query=""):
+def ask(wire, body, query="", key=None):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{wire.port}/score{query}", data,
-                                     {"Content-Type": "application/json"})
+                                     {"Content-Type": "application/json",
+                                      **({"Authorization": f"Bearer {key}"} if key else {})})
     try:
         with urllib.request.urlopen(request, timeout=30 * SLOW) as answer:
             assert answer.headers["Content-Type"] == "application/json"
@@ -194,6 +195,22 @@ def test_reward_server(wire):
                 {"response": "x", "metadata": []}, {"response": "x", "prompt": [1]}):
         assert ask(wire, bad)[0] == 400, bad
     assert wire.receive(100) is None  # nothing of it reaches the controller
+
+
+def test_reward_server_with_a_key(folder):
+    (Path(folder) / "key").write_text("secret\n")
+    config = CONFIG.replace("max_queue: 64", "max_queue: 64, api_key_file: " + folder + "/key")
+    wire = Wire(folder, config)
+    try:
+        body = {"prompt": "2+3?", "response": "5", "label": 5, "metadata": {"kind": "sum"}}
+        wire.score(output(1, "5", kind="sum", reference=5))
+        assert ask(wire, body)[0] == 401
+        assert ask(wire, body, key="wrong")[0] == 401
+        assert ask(wire, body, key="secret") == (200, 1)
+        with urllib.request.urlopen(f"http://127.0.0.1:{wire.port}/health", timeout=10) as answer:
+            assert answer.status == 200
+    finally:
+        wire.close()
 
 
 def test_sigterm_sends_what_is_held_and_exits_cleanly(wire):
