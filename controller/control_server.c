@@ -85,7 +85,8 @@ static int put_engine(struct ledger *l, const struct engine_peer *p, struct err 
                               .weights = str_from(p->weights),
                               .version = str_from(p->version),
                               .epoch = p->beat.epoch,
-                              .desired_version = p->beat.desired_version};
+                              .desired_version = p->beat.desired_version,
+                              .crashes = p->crashes};
     int rc = ledger_begin(l, e);
     g.seen_us = l->now_us;
     return rc == ERR_OK ? store_put_engine(l->store, &g, e) : rc;
@@ -104,9 +105,25 @@ static int outgrow(struct ledger *l, uint64_t applied, struct err *e)
 /* Engines say hello again now and then: only news is written and logged. */
 static bool is_news(const struct engine_peer *p, const struct control_hello *h)
 {
-    return p->beat.epoch != h->epoch || p->beat.desired_version > h->desired_version ||
-           !str_eq_c(h->model, p->model) || !str_eq_c(h->weights, p->weights) ||
-           !str_eq_c(h->version, p->version);
+    return p->beat.epoch != h->epoch || p->crashes != h->crashes ||
+           p->beat.desired_version > h->desired_version || !str_eq_c(h->model, p->model) ||
+           !str_eq_c(h->weights, p->weights) || !str_eq_c(h->version, p->version);
+}
+
+/* Says so when the outbox that was here before has ended badly since; a new one has no past. */
+static int note_crash(struct ledger *l, const struct control_hello *h, struct err *e)
+{
+    uint64_t before;
+    int rc = store_get_crashes(l->store, h->engine, h->epoch, &before, e);
+    if (rc == ERR_NOT_FOUND || (rc == ERR_OK && h->crashes <= before))
+        return ERR_OK;
+    if (rc == ERR_OK)
+        rc = ledger_begin(l, e);
+    if (rc == ERR_OK)
+        log_event(LOG_WARN, "engine.crashed", "engine=" STR_FMT " crashes=%llu applied=%llu",
+                  STR_ARG(h->engine), (unsigned long long)h->crashes,
+                  (unsigned long long)h->desired_version);
+    return rc == ERR_OK ? ledger_note_crash(l, h->engine, h->desired_version, e) : rc;
 }
 
 static int on_news(struct ledger *l, struct engine_peer *p, const struct control_hello *h,
@@ -121,12 +138,14 @@ static int on_news(struct ledger *l, struct engine_peer *p, const struct control
                                          .oldest_seq = h->oldest_seq,
                                          .desired_version = h->desired_version};
     p->pushed_version = 0;
+    p->crashes = h->crashes;
     if (s)
         s->announced = 0;
     log_event(LOG_INFO, "engine.hello", "engine=%s epoch=%llu next_seq=%llu applied=%llu",
               p->engine, (unsigned long long)h->epoch, (unsigned long long)h->next_seq,
               (unsigned long long)h->desired_version);
-    return put_engine(l, p, e);
+    int rc = note_crash(l, h, e);
+    return rc == ERR_OK ? put_engine(l, p, e) : rc;
 }
 
 static int on_hello(struct control_server *cs, struct ledger *l, const struct control_hello *h,

@@ -19,6 +19,7 @@ struct engine_peer {
     struct mono seen, pushed;
     struct mono oldest_since; /* oldest_seq is what it is since then */
     uint64_t pushed_version;
+    uint64_t crashes; /* heard of in its hello */
 };
 
 struct control_server {

@@ -81,7 +81,13 @@ static struct policy_row row_of(const struct course *c, const struct scored_row 
                                .is_scored = r->is_scored,
                                .reward = r->reward,
                                .finish = finish_of(r->finish_reason),
+                               .is_scored_b = r->is_scored_b,
+                               .reward_b = r->reward_b,
                                .is_invalid = r->is_invalid,
+                               .is_refusal = r->is_refusal,
+                               .is_repetitive = r->is_repetitive,
+                               .session = str_eq(r->unit, r->request_id) ? STR("") : r->unit,
+                               .latency_us = r->latency_us,
                                .prompt_tokens = r->prompt_tokens,
                                .completion_tokens = r->completion_tokens};
 }
@@ -89,15 +95,17 @@ static struct policy_row row_of(const struct course *c, const struct scored_row 
 /* hash(previous, fields, hashes of the long texts). */
 static void vouch_row(struct course *c, const struct scored_row *row)
 {
-    char raw[SHA256_HEX], checks[SHA256_HEX], text[2048];
+    char raw[SHA256_HEX], checks[SHA256_HEX], second[40] = "", text[2048];
     if (!str_eq_c(row->route, c->route))
         return;
     hash_hex(row->raw_hash, sizeof row->raw_hash, raw);
     hash_hex(row->checks_hash, sizeof row->checks_hash, checks);
+    if (row->is_scored_b)
+        snprintf(second, sizeof second, "%a ", row->reward_b);
     int n = snprintf(text, sizeof text,
-                     "%s row %llu %lld %d %a %d %s %s " STR_FMT " " STR_FMT " " STR_FMT,
+                     "%s row %llu %lld %d %a %s%d %s %s " STR_FMT " " STR_FMT " " STR_FMT,
                      c->rows_hash, (unsigned long long)row->row, (long long)row->committed_us,
-                     row->is_scored, row->reward, row->is_invalid, raw, checks,
+                     row->is_scored, row->reward, second, row->is_invalid, raw, checks,
                      STR_ARG(row->verifier), STR_ARG(row->check_set), STR_ARG(row->version));
     sha256_hex((struct str){text, n < (int)sizeof text ? (size_t)n : sizeof text - 1},
                c->rows_hash);
@@ -209,6 +217,8 @@ static int fill_event(struct course *c, const struct json_at *payload, struct ar
         rc = json_opt_bool(payload, "is_now", &ev->start.is_now, e);
     if (rc == ERR_OK)
         rc = json_opt_bool(payload, "takes_non_inferior", &ev->start.takes_non_inferior, e);
+    if (rc == ERR_OK)
+        rc = json_opt_bool(payload, "is_revert", &ev->start.is_revert, e);
     return rc == ERR_OK ? json_opt_bool(payload, "is_own", &ev->start.is_own, e) : rc;
 }
 

@@ -5,8 +5,8 @@
  * look-up of revisions. A decision here has no number and no hash yet: the store chains it.
  *
  * Kinds of events: settings (payload: policy settings), champion {"revision","why"}, start
- * {"revision","experiment","is_now","takes_non_inferior","is_own"}, stop, promote, rollback, hold,
- * resume, crash, tick, experiment {"id","revisions":[champion,...], a plan's keys},
+ * {"revision","experiment","is_now","takes_non_inferior","is_own","is_revert"}, stop, promote,
+ * rollback, hold, resume, crash, tick, experiment {"id","revisions":[champion,...], a plan's keys},
  * experiment_stop. One thread. */
 #ifndef CONTROLLER_COURSE_H
 #define CONTROLLER_COURSE_H

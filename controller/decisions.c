@@ -57,7 +57,7 @@ static json_t *detail_of(const struct course *c, const struct decision_cause *ca
         put_shares(c, act, o);
     if (act->kind == ACTION_CONCLUDE)
         json_object_set_new(o, "report", policy_experiment(c->policy));
-    if (act->kind == ACTION_START_CANARY && !act->is_experiment) {
+    if (act->kind == ACTION_START_CANARY && act->to_revision == act->from_revision) {
         json_object_set_new(o, "knob", json_string(param_info(act->knob)->name));
         put_real(o, "value", act->value);
     }

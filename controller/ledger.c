@@ -104,9 +104,11 @@ static void keep_proposal(struct ledger *l, struct ledger_route *r, const struct
     if (l->n_pending == sizeof l->pending / sizeof *l->pending)
         return; /* a law has one open proposal; this is one per route and step */
     struct pending_proposal *p = &l->pending[l->n_pending++];
+    bool is_revert = !act->is_experiment && act->to_revision != act->from_revision;
     *p = (struct pending_proposal){.route = (uint32_t)(r - l->route),
                                    .from_revision = act->from_revision,
                                    .winner = act->is_experiment ? act->to_revision : 0,
+                                   .reverts_to = is_revert ? act->to_revision : 0,
                                    .knob = act->knob,
                                    .value = act->value};
     memcpy(p->reason, act->reason, sizeof p->reason);
@@ -202,11 +204,33 @@ static int refuse_proposal(struct ledger *l, struct ledger_route *r, const struc
     return write_event(l, &stop, NULL, e);
 }
 
+/* The previous champion against the present one, which a drift makes suspect. */
+static int open_revert(struct ledger *l, const struct pending_proposal *p, struct err *e)
+{
+    struct ledger_route *r = &l->route[p->route];
+    uint64_t ord;
+    int rc = store_last_ord(l->store, &ord, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct ledger_event start = {
+        .route = r,
+        .kind = "start",
+        .actor = arena_printf(&l->arena, "policy:%s", policy_law_name(r->config->policy.kind)),
+        .reason = arena_str(&l->arena, str_from(p->reason)),
+        .payload = arena_printf(&l->arena,
+                                "{\"revision\":%llu,\"experiment\":\"revert-%llu\",\"is_own\":true,"
+                                "\"is_revert\":true}",
+                                (unsigned long long)p->reverts_to, (unsigned long long)ord + 1)};
+    return write_event(l, &start, NULL, e);
+}
+
 static int open_proposal(struct ledger *l, const struct pending_proposal *p, struct err *e)
 {
     struct ledger_route *r = &l->route[p->route];
     struct revision rev;
     struct err why = {0};
+    if (p->reverts_to)
+        return open_revert(l, p, e);
     int rc = proposed_revision(l, p, &rev, &why);
     if (rc == ERR_INVALID || rc == ERR_CONFLICT || rc == ERR_UNSUPPORTED)
         return refuse_proposal(l, r, &why, e);
@@ -396,6 +420,7 @@ static int update_desired(struct ledger *l, struct err *e)
         return rc;
     l->desired_version++;
     memcpy(l->desired_hash, hash, sizeof hash);
+    ledger_trials_follow(l);
     snprintf(number, sizeof number, "%llu", (unsigned long long)l->desired_version);
     rc = store_setting_put(l->store, "desired_version", str_from(number), e);
     return rc == ERR_OK ? store_setting_put(l->store, "desired_hash", str_from(hash), e) : rc;

@@ -31,6 +31,8 @@ struct ledger_route {
     char salt[17];
     struct tally arm[2]; /* champion, challenger */
     int64_t ticked_us;
+    uint64_t trial;         /* challenger in the desired document, 0 = none ... */
+    uint64_t trial_version; /* ... since this version of it */
     bool is_dirty;
 };
 
@@ -66,7 +68,8 @@ struct ledger {
     struct pending_proposal {
         uint32_t route;
         uint64_t from_revision;
-        uint64_t winner; /* of an experiment: this revision, not a new one; 0 = none */
+        uint64_t winner;     /* of an experiment: this revision, not a new one; 0 = none */
+        uint64_t reverts_to; /* the previous champion against the present one; 0 = no revert */
         enum param_id knob;
         double value;
         char reason[POLICY_REASON_BYTES];
@@ -93,6 +96,10 @@ MUST_USE int ledger_reject(struct ledger *l, const struct output *key, struct st
 /* What an engine says it still holds; closes holes that will not be filled. */
 MUST_USE int ledger_note_oldest(struct ledger *l, struct str engine, uint64_t epoch,
                                 uint64_t oldest, uint64_t dropped, struct err *e);
+
+/* An engine died; applied: the desired version it served. Every canary in that document trips. */
+MUST_USE int ledger_note_crash(struct ledger *l, struct str engine, uint64_t applied,
+                               struct err *e);
 
 /* The time rows and events get: the wall clock; where that was set back (also while the controller
  * was away), on from the last time written, so that deadlines still pass. */

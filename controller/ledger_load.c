@@ -320,6 +320,8 @@ int ledger_load(struct ledger *l, struct err *e)
         rc = load_desired(l, &a, e);
     for (uint32_t i = 0; rc == ERR_OK && i < l->n_route; i++)
         rc = load_route(l, i, &a, e);
+    if (rc == ERR_OK)
+        ledger_trials_follow(l);
     arena_free(&a);
     return rc;
 }
@@ -392,7 +394,7 @@ static int settings_text(struct ledger *l, struct ledger_route *r, struct policy
 {
     struct buf b;
     buf_init(&b, MiB);
-    int rc = policy_settings_from_config(&r->config->policy, s, e);
+    int rc = policy_settings_from_route(r->config, s, e);
     json_t *v = rc == ERR_OK ? policy_settings_encode(s) : NULL;
     if (rc == ERR_OK)
         rc = v ? json_write(v, &b, e) : err_set(e, ERR_NOMEM, "no memory for settings");

@@ -14,4 +14,7 @@ MUST_USE int ledger_tally_follow(struct ledger *l, struct ledger_route *r, struc
 /* Writes the tallies of both arms. */
 MUST_USE int ledger_tally_save(struct ledger *l, struct ledger_route *r, struct err *e);
 
+/* Which challenger is in the desired document, and since when; after each change of it. */
+void ledger_trials_follow(struct ledger *l);
+
 #endif

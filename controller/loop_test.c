@@ -264,6 +264,57 @@ static void expect_command(enum command_kind kind, const char *params, uint64_t 
     command_free(c);
 }
 
+static void turns(int n)
+{
+    for (int i = 0; i < n; i++)
+        turn();
+}
+
+static int64_t count_decisions(const char *action)
+{
+    struct store *s = NULL;
+    int64_t n = 0;
+    char sql[128];
+    assert_ok(store_open_readonly(&s, path, &e), &e);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM decisions WHERE action='%s'", action);
+    assert_ok(store_number(s, sql, &n, &e), &e);
+    store_close(s);
+    return n;
+}
+
+/* A hello that tells of one crash more trips the canary the engine had applied; the same hello
+ * again, a new outbox, or a document from before the canary accuse nobody. */
+static void test_a_crash_trips_the_canary_it_served(void **state)
+{
+    (void)state;
+    struct control h = hello(0, 1);
+    h.hello.crashes = 3; /* of a past nobody here knows */
+    send_control(&h);
+    uint64_t before = expect(CONTROL_DESIRED).desired.version;
+    expect_command(COMMAND_PARAMS, "{\"temperature\":1.8}", 0, ERR_OK);
+    uint64_t during = expect(CONTROL_DESIRED).desired.version;
+    assert_int_equal(count_decisions("rollback"), 0);
+    h = hello(before, 1);
+    h.hello.crashes = 4; /* died before it heard of the challenger */
+    send_control(&h);
+    turns(20);
+    assert_int_equal(count_decisions("rollback"), 0);
+    h.hello.desired_version = during;
+    send_control(&h); /* lives */
+    turns(20);
+    assert_int_equal(count_decisions("rollback"), 0);
+    close_loop(); /* the controller may be away when it happens */
+    open_loop();
+    h.hello.crashes = 5;
+    send_control(&h);
+    turns(20);
+    assert_int_equal(count_decisions("rollback"), 1);
+    assert_int_equal(count_decisions("quarantine"), 1);
+    send_control(&h);
+    turns(20);
+    assert_int_equal(count_decisions("rollback"), 1);
+}
+
 static void test_operators_steer_through_the_split(void **state)
 {
     (void)state;
@@ -469,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_versions_grow_past_what_an_engine_has_seen, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_operators_steer_through_the_split, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_crash_trips_the_canary_it_served, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_full_disk_costs_a_batch_and_no_row, setup, teardown),
         cmocka_unit_test_setup_teardown(test_http_api, setup, teardown),
     };

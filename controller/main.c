@@ -172,7 +172,7 @@ static int check_policies(const struct milepost_config *c, struct err *e)
     for (uint32_t i = 0; rc == ERR_OK && i < c->routes.n; i++) {
         struct policy_settings s;
         const struct route_config *r = (const struct route_config *)c->routes.item + i;
-        if (policy_settings_from_config(&r->policy, &s, e) != ERR_OK)
+        if (policy_settings_from_route(r, &s, e) != ERR_OK)
             rc = err_wrap(e, "routes[%u].policy", i);
     }
     return rc;

@@ -19,7 +19,7 @@
 #include <jansson.h>
 
 enum { POLICY_STRATA_MAX = 8, POLICY_STRATUM_BYTES = 32 };
-enum { POLICY_TESTS_MAX = 12, POLICY_ARMS_MAX = 16 };
+enum { POLICY_TESTS_MAX = 24, POLICY_ARMS_MAX = 16 };
 
 struct experiment_setup; /* experiments/plan.h */
 
@@ -50,7 +50,10 @@ struct policy_row {
     bool is_scored_b;
     double reward_b; /* of the disjoint set of checks, when there is one */
     enum policy_finish finish;
-    bool is_invalid; /* nothing usable: empty or undecodable. Not "a check failed" */
+    bool is_invalid;                /* nothing usable: empty or undecodable. Not "a check failed" */
+    bool is_refusal, is_repetitive; /* a check of that kind failed */
+    struct str session;             /* user or conversation; empty = the request stands alone */
+    uint64_t latency_us;            /* to the last token, waiting included; 0 = not said */
     uint32_t prompt_tokens, completion_tokens;
 };
 
@@ -59,7 +62,7 @@ struct policy_start {
     struct policy_revision challenger;
     bool is_now;             /* starts at now_share, the rest is the concurrent control */
     bool takes_non_inferior; /* operator's cost win: promote when it is merely not worse */
-    bool is_own;             /* answers a START_CANARY of this policy */
+    bool is_own, is_revert;  /* answers a START_CANARY of this policy; ... of the champion before */
 };
 
 enum policy_event_kind {

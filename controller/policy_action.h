@@ -12,7 +12,8 @@ enum { POLICY_ACTIONS_MAX = 32 };
 
 enum policy_action_kind {
     ACTION_START_CANARY, /* make a revision: from_revision with `knob` set to `value`; or, when
-                            to_revision is another one, take that: the winner of an experiment */
+                            to_revision is another one, take that: the winner of an experiment,
+                            else the champion before, suspected of being better */
     ACTION_SET_SPLIT,    /* challenger's share of the route is `share` */
     ACTION_PROMOTE,      /* to_revision serves everything */
     ACTION_ROLLBACK,     /* to_revision serves everything again */

@@ -20,6 +20,10 @@ struct policy_settings policy_settings_default(void)
         .promote_alpha = 0.05,
         .min_units = POLICY_MIN_UNITS,
         .k_max = 9,
+        .length_ratio = 3.0,
+        .latency_ratio = 3.0,
+        .session_us = (uint64_t)300 * 1000000,
+        .stale_us = (uint64_t)600 * 1000000,
         .pair_deadline_us = (uint64_t)120 * 1000000,
         .ramp = {0.01, 0.05, 0.10, 0.50},
         .n_ramp = 4,
@@ -55,6 +59,11 @@ static const struct state_field FIELDS[] = {
     U32(k_max),
     U64(pair_deadline_us),
     FLAG(needs_set_b),
+    FLAG(needs_length_residual),
+    F64(length_ratio),
+    F64(latency_ratio),
+    U64(session_us),
+    U64(stale_us),
     STATE_NUMBERS(struct policy_settings, ramp, STATE_F64, POLICY_RAMP_MAX),
     U32(n_ramp),
     U64(ramp_units),
@@ -132,6 +141,8 @@ int policy_settings_check(const struct policy_settings *s, struct err *e)
         {"guardrail_epsilon", s->guardrail_epsilon, 0.0, 0.5},
         {"promote_alpha", s->promote_alpha, 1e-9, 0.5},
         {"min_units", (double)s->min_units, POLICY_MIN_UNITS, 1e9},
+        {"length_ratio", s->length_ratio, 1.0, 1e6},
+        {"latency_ratio", s->latency_ratio, 1.0, 1e6},
         {"controls_per_block", s->k_max, 1, 16},
         {"now_share", s->now_share, 0.5, 0.99},
         {"target", s->target, 0.0, 1.0},
@@ -178,6 +189,11 @@ int policy_settings_from_config(const struct policy_config *c, struct policy_set
     s.ramp_units = (uint64_t)c->ramp_units;
     s.k_max = (uint32_t)c->controls_per_block;
     s.pair_deadline_us = (uint64_t)c->pair_deadline_ms * US_PER_MS;
+    s.length_ratio = c->length_ratio;
+    s.latency_ratio = c->latency_ratio;
+    s.needs_length_residual = c->length_residual == LENGTH_RESIDUAL_ALWAYS;
+    s.session_us = (uint64_t)c->session_ms * US_PER_MS;
+    s.stale_us = (uint64_t)c->stale_ms * US_PER_MS;
     s.max_units = (uint64_t)c->max_units;
     s.max_us = (uint64_t)c->max_minutes * US_PER_MINUTE;
     s.now_share = c->now_share;
@@ -198,4 +214,27 @@ int policy_settings_from_config(const struct policy_config *c, struct policy_set
     if (rc == ERR_OK)
         *out = s;
     return rc;
+}
+
+/* Rewards of a model grow with length, and not linearly (arXiv:2505.12843): there the residual is
+ * asked for unless the operator says never. */
+static bool is_length_biased(const struct check_config *c)
+{
+    return str_eq_c(c->kind, "reward_model") || str_eq_c(c->kind, "judge");
+}
+
+int policy_settings_from_route(const struct route_config *r, struct policy_settings *out,
+                               struct err *e)
+{
+    const struct check_config *c = r->checks.item;
+    int rc = policy_settings_from_config(&r->policy, out, e);
+    if (rc != ERR_OK)
+        return rc;
+    for (uint32_t i = 0; i < r->checks.n; i++) {
+        bool is_b = c[i].set == CHECK_SET_B;
+        out->needs_set_b |= is_b;
+        out->needs_length_residual |=
+            !is_b && is_length_biased(&c[i]) && r->policy.length_residual == LENGTH_RESIDUAL_AUTO;
+    }
+    return ERR_OK;
 }

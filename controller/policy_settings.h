@@ -23,7 +23,11 @@ struct policy_settings {
     uint64_t min_units;       /* challenger rows before any verdict, at least POLICY_MIN_UNITS */
     uint32_t k_max;           /* rows of the larger arm in a block */
     uint64_t pair_deadline_us;
-    bool needs_set_b; /* promotion also needs the disjoint checks to be not worse */
+    bool needs_set_b;           /* promotion also needs the disjoint checks to be not worse */
+    bool needs_length_residual; /* ... and what is left of the reward without length to win */
+    double length_ratio, latency_ratio; /* of the means, that is tolerated; >= 1 */
+    uint64_t session_us; /* turns of a conversation within it are one unit; 0 = each is its own */
+    uint64_t stale_us;   /* without a committed row for this long nothing is decided; 0 = never */
     /* course of a canary */
     double ramp[POLICY_RAMP_MAX];
     uint32_t n_ramp;
@@ -52,6 +56,11 @@ struct policy_settings policy_settings_default(void);
 /* From the configuration file; ERR_INVALID names key, value and range. */
 MUST_USE int policy_settings_from_config(const struct policy_config *c, struct policy_settings *out,
                                          struct err *e);
+
+/* The same for a route: whether set B and the length residual are needed follows from its checks.
+ */
+MUST_USE int policy_settings_from_route(const struct route_config *r, struct policy_settings *out,
+                                        struct err *e);
 
 /* Exact JSON text, to be stored with every change of them so that replay uses what was in force. */
 json_t *policy_settings_encode(const struct policy_settings *s);

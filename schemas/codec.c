@@ -313,7 +313,8 @@ static json_t *write_hex(const void *in)
 bool codec_is_empty(const struct codec_field *f, const void *in)
 {
     return (f->type == CODEC_TEXT && ((const struct str *)in)->n == 0) ||
-           (f->type == CODEC_REAL && isnan(*(const double *)in));
+           (f->type == CODEC_REAL && isnan(*(const double *)in)) ||
+           (f->type == CODEC_BOOL && !*(const bool *)in);
 }
 
 int codec_refuse_u64(const char *key, struct err *e)

@@ -39,14 +39,20 @@ struct loop_config {                     /* the wires between the processes */
     int64_t outbox_max_mib, resend_ms, heartbeat_ms;
 };
 
+enum { CHECK_SET_A, CHECK_SET_B };
+
 struct check_config {
     struct str id, kind;
+    int set;       /* CHECK_SET_*: what is optimised, or what only gates promotion */
+    double sample; /* share of the outputs that a check of set B judges */
     double weight;
     bool gate;
     int64_t timeout_ms;
     int on_error;      /* 0 unscored, 1 fail */
     struct str params; /* per-kind keys, canonical JSON object */
 };
+
+enum { LENGTH_RESIDUAL_AUTO, LENGTH_RESIDUAL_NEVER, LENGTH_RESIDUAL_ALWAYS };
 
 struct policy_config { /* CONTROL.md; keys a policy does not use are ignored by it */
     int kind;          /* 0 hold, 1 threshold, 2 canary */
@@ -66,7 +72,10 @@ struct policy_config { /* CONTROL.md; keys a policy does not use are ignored by 
     int64_t window; /* threshold policy: last N */
     double bound;   /* threshold policy: mean under which it steps */
     int64_t cooldown_units;
-    bool propose; /* may the policy make its own challengers */
+    bool propose;                       /* may the policy make its own challengers */
+    double length_ratio, latency_ratio; /* of the arms' means, that guardrails tolerate */
+    int length_residual;                /* LENGTH_RESIDUAL_* */
+    int64_t session_ms, stale_ms;
 };
 
 struct route_config {

@@ -8,6 +8,8 @@
 #include <string.h>
 
 static const char *const POLICIES[] = {"hold", "threshold", "canary", NULL};
+static const char *const LENGTH_RESIDUAL[] = {"auto", "never", "always", NULL};
+static const char *const CHECK_SETS[] = {"a", "b", NULL};
 static const char *const ON_ERROR[] = {"unscored", "fail", NULL};
 
 #define P struct policy_config
@@ -49,6 +51,20 @@ static const struct cfg_option POLICY_OPTIONS[] = {
     REAL_ROW(P, bound, "0", 0, 1, "reward", "threshold: a mean below it makes a step."),
     INT_ROW(P, cooldown_units, "200", 0, 1e9, "units", "Rows to wait after an action."),
     BOOL_ROW(P, propose, "true", "May the policy make challengers of its own."),
+    REAL_ROW(P, length_ratio, "3", 1, 1e6, "",
+             "Guardrail: the challenger's mean length may be this many times the champion's, or "
+             "one part in this many. Larger = laxer."),
+    REAL_ROW(P, latency_ratio, "3", 1, 1e6, "",
+             "Guardrail: its mean time to the last token may be this many times the champion's."),
+    ENUM_ROW(
+        P, length_residual, "auto", LENGTH_RESIDUAL,
+        "Must a winner also win with the effect of length taken out of the reward? auto: where "
+        "a check is a reward_model or a judge."),
+    INT_ROW(P, session_ms, "300000", 0, 86400000, "ms",
+            "Turns of one user or conversation within it are averaged and count as one; 0: each "
+            "request counts."),
+    INT_ROW(P, stale_ms, "600000", 0, 86400000, "ms",
+            "When nothing was committed for this long, nothing is decided; 0: never."),
 };
 #undef P
 const struct cfg_table POLICY_TABLE = {.name = "policy",
@@ -74,6 +90,9 @@ static const struct cfg_option CHECK_OPTIONS[] = {
     BOOL_ROW(K, gate, "false", "A failed gate makes the reward 0 whatever the others say."),
     INT_ROW(K, timeout_ms, "1000", 1, 600000, "ms", "Longest run of the check."),
     ENUM_ROW(K, on_error, "unscored", ON_ERROR, "What a check that could not run counts as."),
+    ENUM_ROW(K, set, "a", CHECK_SETS,
+             "a: part of the reward. b: judges a sample, and only forbids a promotion."),
+    REAL_ROW(K, sample, "0.1", 0.001, 1, "", "Share of the outputs that a check of set b judges."),
 };
 #undef K
 static const struct cfg_table CHECK_TABLE = {.name = "check",

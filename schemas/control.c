@@ -22,6 +22,7 @@ static const struct codec_field HELLO[] = {
     FIELD(hello, weights, CODEC_TEXT, 0, CODEC_MAX_NAME),
     FIELD(hello, version, CODEC_TEXT, 0, CODEC_MAX_NAME),
     FIELD(hello, desired_version, CODEC_U64, 0, 0),
+    FIELD(hello, crashes, CODEC_U64, 0, 0),
 };
 
 static const struct codec_field APPLIED[] = {

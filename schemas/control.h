@@ -48,7 +48,8 @@ struct control_hello {
     uint64_t epoch, next_seq; /* the outbox's */
     uint64_t oldest_seq;      /* oldest still held; below it: committed, or dropped and counted */
     struct str model, weights, version;
-    uint64_t desired_version; /* applied now, 0 = none */
+    uint64_t desired_version; /* applied now, 0 = none; right after a start: before it */
+    uint64_t crashes;         /* times a process of this epoch ended without a clean stop */
 };
 
 struct control_heartbeat { /* also what the dashboard shows of an engine */

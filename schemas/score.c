@@ -32,6 +32,7 @@ static const struct codec_field FIELDS[] = {
     FIELD(seq, CODEC_U64, CODEC_REQUIRED, 0),
     FIELD(choice, CODEC_U32, 0, 0),
     FIELD(reward, CODEC_REAL, CODEC_SKIP_EMPTY, 1),
+    FIELD(reward_b, CODEC_REAL, CODEC_SKIP_EMPTY, 1),
     FIELD(reason, CODEC_TEXT, CODEC_SKIP_EMPTY, CODEC_MAX_NAME),
     FIELD(duration_us, CODEC_U64, 0, 0),
 };
@@ -44,6 +45,7 @@ static const struct codec_field CHECK_FIELDS[] = {
     {"value", CODEC_REAL, CODEC_SKIP_EMPTY, offsetof(struct check_result, value), 0, 1},
     {"weight", CODEC_REAL, CODEC_REQUIRED, offsetof(struct check_result, weight), 0, 1e6},
     {"gate", CODEC_BOOL, 0, offsetof(struct check_result, is_gate), 0, 0},
+    {"set_b", CODEC_BOOL, CODEC_SKIP_EMPTY, offsetof(struct check_result, is_b), 0, 0},
     {"duration_us", CODEC_U64, 0, offsetof(struct check_result, duration_us), 0, 0},
     {"reason", CODEC_TEXT, CODEC_SKIP_EMPTY, offsetof(struct check_result, reason), 0,
      CODEC_MAX_NAME},
@@ -99,6 +101,8 @@ int score_encode(const struct score *s, struct buf *out, struct err *e)
         copy.reward = NAN;
     else if (!(s->reward >= 0 && s->reward <= 1))
         return err_set(e, ERR_INVALID, "score: reward %g is outside [0, 1]", s->reward);
+    if (!s->is_scored_b)
+        copy.reward_b = NAN;
     if (!is_object_text(s->output_json))
         return err_set(e, ERR_INVALID, "score: the scored output must be a JSON object");
     codec_open_direct(out, SCORE_SCHEMA);
@@ -163,6 +167,7 @@ static int decode_body(const struct json_at *root, struct arena *a, struct score
         rc = get_checks(root, a, out, e);
     if (rc == ERR_OK && out->is_scored == isnan(out->reward))
         rc = err_set(e, ERR_INVALID, "$.reward: must be there when scored, and only then");
+    out->is_scored_b = rc == ERR_OK && !isnan(out->reward_b);
     return rc == ERR_NOT_FOUND ? ERR_INVALID : rc;
 }
 

@@ -19,6 +19,7 @@ struct check_result {
     double value;               /* [0,1]; meaningless when unscored */
     double weight;
     bool is_gate;
+    bool is_b; /* of the disjoint set: never part of the reward */
     uint64_t duration_us;
     struct str reason; /* "", "timeout", "no_reference", "inconclusive", "judge_down", ... */
 };
@@ -31,7 +32,9 @@ struct score {
     uint64_t epoch, seq;
     uint32_t choice;
     bool is_scored;
-    double reward;     /* [0,1] when scored */
+    double reward; /* [0,1] when scored */
+    bool is_scored_b;
+    double reward_b;   /* of the checks of set b, which judge a sample of the outputs */
     struct str reason; /* why unscored */
     struct check_result check[SCORE_MAX_CHECKS];
     uint32_t n_check;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT_CPU_BUDGET_US = 5000000, CPU_CLOCK_US = 1000 };
+enum { OUTPUT_CPU_BUDGET_US = 5000000, CPU_CLOCK_US = 1000, SAMPLE_SALT = 0xb };
 
 struct entry {
     const struct check_ops *ops;
@@ -22,6 +22,8 @@ struct entry {
     json_t *params, *when; /* owned; when NULL = always */
     double weight;
     bool is_gate, fails_on_error;
+    bool is_b; /* judges `sample` of the outputs, chosen by their id */
+    double sample;
     uint64_t timeout_us;
 };
 
@@ -94,6 +96,8 @@ static int open_entry(struct check_set *set, const struct check_config *config, 
     *c = (struct entry){.ops = check_find(config->kind),
                         .weight = config->weight,
                         .is_gate = config->gate,
+                        .is_b = config->set == CHECK_SET_B,
+                        .sample = config->sample,
                         .fails_on_error = config->on_error == 1,
                         .timeout_us = (uint64_t)config->timeout_ms * 1000};
     set->n++; /* from here on close releases what there is */
@@ -117,10 +121,12 @@ static int open_entry(struct check_set *set, const struct check_config *config, 
 static json_t *describe(const struct entry *c)
 {
     const char *content = c->ops->content ? c->ops->content(c->state) : NULL;
-    return json_pack("{s:s%,s:s,s:i,s:O,s:O?,s:s*,s:f,s:b,s:b,s:I}", "id", c->id.p, c->id.n, "kind",
-                     c->ops->kind, "code", (int)c->ops->code_version, "params", c->params, "when",
-                     c->when, "content", content, "weight", c->weight, "gate", c->is_gate, "fails",
-                     c->fails_on_error, "timeout_us", (json_int_t)c->timeout_us);
+    json_t *sample = c->is_b ? json_real(c->sample) : NULL;
+    return json_pack("{s:s%,s:s,s:i,s:O,s:O?,s:s*,s:f,s:b,s:b,s:I,s:o*}", "id", c->id.p, c->id.n,
+                     "kind", c->ops->kind, "code", (int)c->ops->code_version, "params", c->params,
+                     "when", c->when, "content", content, "weight", c->weight, "gate", c->is_gate,
+                     "fails", c->fails_on_error, "timeout_us", (json_int_t)c->timeout_us, "set_b",
+                     sample);
 }
 
 static int hash_set(struct check_set *set, struct err *e)
@@ -225,10 +231,20 @@ static bool matches(const json_t *wanted, const json_t *found)
     return false;
 }
 
-static bool applies(const struct entry *c, const json_t *metadata)
+/* The same outputs for every verifier: the sample is a function of the request's id. */
+static bool is_sampled(const struct entry *c, const struct output *o)
+{
+    uint64_t hash = hash64(o->request_id.p, o->request_id.n, SAMPLE_SALT);
+    return !c->is_b || (double)(hash >> 11) * 0x1p-53 < c->sample;
+}
+
+static bool applies(const struct entry *c, const struct check_run *run)
 {
     const char *key;
     json_t *wanted;
+    const json_t *metadata = run->item.metadata;
+    if (!is_sampled(c, run->output))
+        return false;
     json_object_foreach(c->when, key, wanted)
     {
         const json_t *found = json_object_get(metadata, key);
@@ -272,6 +288,7 @@ static void keep_result(const struct entry *c, const struct check_verdict *v, ui
                                 .value = v->outcome == SCORE_UNSCORED ? 0 : v->value,
                                 .weight = c->weight,
                                 .is_gate = c->is_gate,
+                                .is_b = c->is_b,
                                 .duration_us = duration_us,
                                 .reason = str_from(v->reason)};
 }
@@ -308,7 +325,7 @@ static void run_local(struct check_run *run)
     struct check_verdict unknown = check_unscored(run->refusal);
     for (uint32_t i = 0; i < run->set->n; i++) {
         const struct entry *c = &run->set->entry[i];
-        if (!applies(c, run->item.metadata))
+        if (!applies(c, run))
             continue;
         if (c->ops->ask) {
             add_result(run, c, &unknown, 0);
@@ -381,7 +398,8 @@ static void ask(struct check_run *run, const struct entry *c, struct check_resul
 static bool has_failed_gate(const struct score *s)
 {
     for (uint32_t i = 0; i < s->n_check; i++)
-        if (s->check[i].is_gate && s->check[i].outcome != SCORE_UNSCORED && s->check[i].value < 0.5)
+        if (s->check[i].is_gate && !s->check[i].is_b && s->check[i].outcome != SCORE_UNSCORED &&
+            s->check[i].value < 0.5)
             return true;
     return false;
 }
@@ -394,10 +412,10 @@ static void ask_remote(struct check_run *run)
     uint32_t at = 0;
     for (uint32_t i = 0; i < run->set->n; i++) {
         const struct entry *c = &run->set->entry[i];
-        if (!applies(c, run->item.metadata))
+        if (!applies(c, run))
             continue;
         struct check_result *result = &run->score->check[at++];
-        if (c->ops->ask && is_decided)
+        if (c->ops->ask && is_decided && !c->is_b)
             keep_result(c, &not_needed, 0, result);
         else if (c->ops->ask && run->remote)
             ask(run, c, result);

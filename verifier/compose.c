@@ -1,18 +1,20 @@
 /* Score composition, DESIGN.md section 6. No state, no I/O. */
 #include "verifier/compose.h"
 
-static void set_scored(struct score *s, double reward)
+struct composed {
+    bool is_scored;
+    double reward;
+    struct str reason;
+};
+
+static struct composed scored(double reward)
 {
-    s->is_scored = true;
-    s->reward = reward;
-    s->reason = STR("");
+    return (struct composed){true, reward, STR("")};
 }
 
-static void set_unscored(struct score *s, struct str reason)
+static struct composed unscored(struct str reason)
 {
-    s->is_scored = false;
-    s->reward = 0;
-    s->reason = reason.n ? reason : STR("unscored");
+    return (struct composed){false, 0, reason.n ? reason : STR("unscored")};
 }
 
 static bool is_failed(const struct check_result *r)
@@ -21,15 +23,15 @@ static bool is_failed(const struct check_result *r)
 }
 
 /* True when the gates alone decide. */
-static bool compose_gates(struct score *s, uint32_t *passed)
+static bool compose_gates(const struct score *s, bool is_b, uint32_t *passed, struct composed *out)
 {
     const struct check_result *unknown = NULL;
     for (uint32_t i = 0; i < s->n_check; i++) {
         const struct check_result *r = &s->check[i];
-        if (!r->is_gate)
+        if (!r->is_gate || r->is_b != is_b)
             continue;
         if (is_failed(r)) {
-            set_scored(s, 0);
+            *out = scored(0);
             return true;
         }
         if (r->outcome == SCORE_UNSCORED && !unknown)
@@ -37,24 +39,23 @@ static bool compose_gates(struct score *s, uint32_t *passed)
         *passed += r->outcome != SCORE_UNSCORED;
     }
     if (unknown)
-        set_unscored(s, unknown->reason);
+        *out = unscored(unknown->reason);
     return unknown != NULL;
 }
 
-void compose_score(struct score *s)
+static struct composed compose(const struct score *s, bool is_b)
 {
+    struct composed by_gates;
     uint32_t gates_passed = 0, counted = 0;
     double sum = 0, weights = 0;
     struct str reason = STR("");
-    if (s->n_check == 0) {
-        set_unscored(s, STR("no_checks"));
-        return;
-    }
-    if (compose_gates(s, &gates_passed))
-        return;
+    if (s->n_check == 0)
+        return unscored(STR("no_checks"));
+    if (compose_gates(s, is_b, &gates_passed, &by_gates))
+        return by_gates;
     for (uint32_t i = 0; i < s->n_check; i++) {
         const struct check_result *r = &s->check[i];
-        if (r->is_gate || r->weight <= 0)
+        if (r->is_gate || r->weight <= 0 || r->is_b != is_b)
             continue;
         counted++;
         if (r->outcome == SCORE_UNSCORED) {
@@ -65,9 +66,17 @@ void compose_score(struct score *s)
         weights += r->weight;
     }
     if (weights > 0)
-        set_scored(s, sum / weights);
-    else if (counted == 0 && gates_passed > 0)
-        set_scored(s, 1);
-    else
-        set_unscored(s, counted ? reason : STR("no_weight"));
+        return scored(sum / weights);
+    return counted == 0 && gates_passed > 0 ? scored(1)
+                                            : unscored(counted ? reason : STR("no_weight"));
+}
+
+void compose_score(struct score *s)
+{
+    struct composed a = compose(s, false), b = compose(s, true);
+    s->is_scored = a.is_scored;
+    s->reward = a.reward;
+    s->reason = a.reason;
+    s->is_scored_b = b.is_scored;
+    s->reward_b = b.reward;
 }

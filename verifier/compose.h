@@ -12,7 +12,8 @@
 
 enum { COMPOSE_VERSION = 1 }; /* part of every check set's version */
 
-/* Reads s->check[0..n_check), sets is_scored, reward and reason. */
+/* Reads s->check[0..n_check), sets is_scored, reward and reason from the checks of set a, and
+ * is_scored_b and reward_b by the same rules from those of set b. */
 void compose_score(struct score *s);
 
 #endif

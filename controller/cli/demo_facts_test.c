@@ -25,13 +25,14 @@ static void put(struct fixture *f, const char *route, int revision, const char *
     f->n++;
     if (reward >= 0)
         snprintf(value, sizeof value, "%g", reward);
-    snprintf(sql, sizeof sql,
-             "INSERT INTO outputs VALUES(%lld,'e',1,%lld,'r%lld',0,'%s',%d,'champion','%s',1,'','',"
-             "%lld,1,'stop',0,1,0,1,0,0,0,%lld,x'');"
-             "INSERT INTO scores VALUES(%lld,%lld,'r%lld',0,'%s','v','w','%s',1,%s,'',0,0,'[]')",
-             (long long)f->n, (long long)f->n, (long long)f->n, route, revision, experiment,
-             (long long)f->n, (long long)created_us, (long long)f->n, (long long)f->n,
-             (long long)f->n, route, route, value);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO outputs VALUES(%lld,'e',1,%lld,'r%lld',0,'%s',%d,'champion','%s',1,'','',"
+        "%lld,1,'stop',0,1,0,1,0,0,0,%lld,x'');"
+        "INSERT INTO scores VALUES(%lld,%lld,'r%lld',0,'%s','v','w','%s',1,%s,'',0,0,'[]',NULL)",
+        (long long)f->n, (long long)f->n, (long long)f->n, route, revision, experiment,
+        (long long)f->n, (long long)created_us, (long long)f->n, (long long)f->n, (long long)f->n,
+        route, route, value);
     assert_ok(db_exec(f->db, sql, &e), &e);
 }
 

@@ -33,6 +33,11 @@ const struct state_field ARMS_FIELDS[] = {
     STATE_NUMBER(struct arms, is_now, STATE_U32),
     STATE_NUMBER(struct arms, takes_non_inferior, STATE_U32),
     STATE_NUMBER(struct arms, is_own, STATE_U32),
+    STATE_NUMBER(struct arms, is_revert, STATE_U32),
+    STATE_NUMBER(struct arms, is_held, STATE_U32),
+    STATE_NUMBER(struct arms, draining, STATE_U32),
+    STATE_NUMBER(struct arms, acted_us, STATE_U64),
+    STATE_NUMBER(struct arms, heard_us, STATE_U64),
     STATE_LIMITED(struct arms, ramp_step, STATE_U32, POLICY_RAMP_MAX - 1),
     STATE_LIMITED(struct arms, proposed_knob, STATE_U32, PARAM_COUNT - 1),
     STATE_NUMBER(struct arms, proposed_value, STATE_F64),
@@ -115,6 +120,8 @@ static void remember(struct arms *a, const struct policy_revision *r, uint32_t i
 
 static void end_canary(struct arms *a)
 {
+    a->is_revert = 0;
+    a->is_held = 0;
     a->challenger = (struct policy_revision){0};
     if (a->phase != PHASE_SAFE)
         a->phase = PHASE_STABLE;
@@ -144,6 +151,8 @@ struct policy_action *arms_begin(struct arms *a, const struct policy_start *star
     a->is_now = start->is_now;
     a->takes_non_inferior = start->takes_non_inferior;
     a->is_own = start->is_own;
+    a->is_revert = start->is_own && start->is_revert;
+    a->is_held = 0;
     a->ramp_step = 0;
     a->share = share;
     a->started_us = a->now_us;
@@ -197,6 +206,11 @@ struct policy_action *arms_expire(struct arms *a, struct policy_actions *out)
     return act;
 }
 
+bool arms_is_draining(const struct arms *a)
+{
+    return a->draining != 0;
+}
+
 static struct policy_action *revert(struct arms *a, const struct policy_revision *to,
                                     struct policy_actions *out)
 {
@@ -211,6 +225,12 @@ static struct policy_action *revert(struct arms *a, const struct policy_revision
     arms_set_champion(a, &back);
     a->previous = (struct policy_revision){0}; /* not back to what was just left */
     return act;
+}
+
+struct policy_action *arms_confirm_revert(struct arms *a, struct policy_actions *out)
+{
+    struct policy_revision back = a->challenger;
+    return revert(a, &back, out);
 }
 
 bool arms_leave(struct arms *a, const struct policy_event *ev, struct policy_actions *out,
@@ -242,14 +262,28 @@ struct policy_action *arms_open_proposal(struct arms *a, enum param_id knob, dou
     return act;
 }
 
+struct policy_action *arms_open_revert(struct arms *a, struct policy_actions *out)
+{
+    struct policy_action *act = arms_action(a, ACTION_START_CANARY, out);
+    act->to_revision = a->previous.number;
+    memcpy(act->hash, a->previous.hash, sizeof act->hash);
+    a->phase = PHASE_PROPOSED;
+    a->is_revert = 1;
+    return act;
+}
+
 void arms_drop_proposal(struct arms *a)
 {
     struct policy_revision refused = a->champion;
+    a->phase = PHASE_STABLE;
+    if (a->is_revert) {
+        a->is_revert = 0;
+        return;
+    }
     if (a->proposed_knob < PARAM_COUNT)
         refused.knob[a->proposed_knob] = a->proposed_value;
     refused.hash[0] = '\0';
     remember(a, &refused, 0);
-    a->phase = PHASE_STABLE;
 }
 
 static bool is_tried(const struct arms *a, enum param_id knob, double value)

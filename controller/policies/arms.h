@@ -29,6 +29,12 @@ struct arms {
     struct policy_revision champion, previous, challenger;
     uint32_t phase;
     uint32_t is_now, takes_non_inferior, is_own;
+    uint32_t
+        is_revert;     /* the challenger is the previous champion, the suspect is the present one */
+    uint32_t is_held;  /* a drift alarm came while it ran: no step, no promotion */
+    uint32_t draining; /* a bit for each source that may have requests of the split before */
+    uint64_t acted_us; /* when what is served last changed */
+    uint64_t heard_us; /* last committed row, of any route */
     uint32_t ramp_step;
     uint32_t proposed_knob; /* of PHASE_PROPOSED */
     double proposed_value;
@@ -70,6 +76,12 @@ bool arms_leave(struct arms *a, const struct policy_event *ev, struct policy_act
  * the bounds and not tried before. False when none is left. */
 bool arms_propose(const struct arms *a, const struct policy_settings *s, enum param_id *knob,
                   double *value);
+
+bool arms_is_draining(const struct arms *a);
+/* Asks for the canary of the previous champion against the present one, at 50%. */
+struct policy_action *arms_open_revert(struct arms *a, struct policy_actions *out);
+/* The previous champion won: the present one is left, and quarantined. */
+struct policy_action *arms_confirm_revert(struct arms *a, struct policy_actions *out);
 
 /* Asks for the canary of a proposal; the phase is PROPOSED until EVENT_START or EVENT_STOP. */
 struct policy_action *arms_open_proposal(struct arms *a, enum param_id knob, double value,

@@ -107,6 +107,7 @@ static void test_time_ends_a_canary(void **state)
     struct bench b;
     struct policy_settings s = quick();
     s.max_us = 60000000;
+    s.stale_us = 0;
     open_bench(&b, &s);
     start(&b, "slow", 2, 1.0, false, false);
     assert_int_equal(policy_wake_us(b.p), 0); /* no traffic is no reason to end */
@@ -154,25 +155,6 @@ static void test_no_promotion_before_a_traffic_cycle(void **state)
     policy_close(b.p);
 }
 
-static void test_guardrails(void **state)
-{
-    (void)state;
-    struct bench b;
-    struct policy_settings s = quick();
-    open_bench(&b, &s);
-    start(&b, "short", 2, 1.0, false, false);
-    b.is_truncated = true; /* the reward stays the same */
-    assert_true(rows_until(&b, ACTION_ROLLBACK, 300) > 0);
-    assert_string_equal(find(&b, ACTION_ROLLBACK)->test, "guardrail_truncation");
-    b.is_truncated = false;
-    start(&b, "mute", 3, 1.0, false, false);
-    b.is_unscored = true;
-    assert_true(rows_until(&b, ACTION_ROLLBACK, 300) > 0);
-    assert_string_equal(find(&b, ACTION_ROLLBACK)->test, "guardrail_unscored");
-    assert_int_equal(find(&b, ACTION_ROLLBACK)->n_challenger, 0);
-    policy_close(b.p);
-}
-
 static void test_hard_trips(void **state)
 {
     (void)state;
@@ -185,6 +167,12 @@ static void test_hard_trips(void **state)
     assert_in_range(n, 20, 24); /* eleven of the challenger's last twenty */
     assert_string_equal(find(&b, ACTION_ROLLBACK)->test, "hard_trip");
     b.is_invalid = false;
+    start(&b, "burst", 4, 1.0, false, false);
+    b.is_error = true;
+    n = rows_until(&b, ACTION_ROLLBACK, 300);
+    assert_in_range(n, 9, 12); /* five of the challenger's in a row */
+    assert_string_equal(find(&b, ACTION_ROLLBACK)->test, "hard_trip");
+    b.is_error = false;
     start(&b, "crash", 3, 1.0, false, false);
     row(&b);
     operator_says(&b, EVENT_CRASH);
@@ -385,7 +373,6 @@ int main(void)
         cmocka_unit_test(test_time_ends_a_canary),
         cmocka_unit_test(test_ramp),
         cmocka_unit_test(test_no_promotion_before_a_traffic_cycle),
-        cmocka_unit_test(test_guardrails),
         cmocka_unit_test(test_hard_trips),
         cmocka_unit_test(test_steps_down_to_the_target),
         cmocka_unit_test(test_skips_what_was_tried),

@@ -73,6 +73,6 @@ MUST_USE int state_decode(const struct state_field *fields, const json_t *v, voi
 
 /* Tables of the statistics' structs. */
 extern const struct state_field BETTING_FIELDS[], CONFSEQ_FIELDS[], EDETECTOR_FIELDS[],
-    BLOCKS_FIELDS[], ADMISSION_FIELDS[], SRM_FIELDS[];
+    BLOCKS_FIELDS[], ADMISSION_FIELDS[], SRM_FIELDS[], UNITS_FIELDS[];
 
 #endif

@@ -10,6 +10,7 @@
 #include "controller/stats/confseq.h"
 #include "controller/stats/edetector.h"
 #include "controller/stats/srm.h"
+#include "controller/stats/units.h"
 
 const struct state_field BETTING_FIELDS[] = {
     STATE_NUMBER(struct betting, log_w, STATE_F64),
@@ -80,6 +81,9 @@ static const struct state_field UNIT_FIELDS[] = {
     STATE_NUMBER(struct unit_row, revision, STATE_U64),
     STATE_NUMBER(struct unit_row, experiment, STATE_U64),
     STATE_NUMBER(struct unit_row, checks, STATE_U64),
+    STATE_NUMBER(struct unit_row, session, STATE_U64),
+    STATE_NUMBER(struct unit_row, tokens, STATE_U64),
+    STATE_NUMBER(struct unit_row, latency_us, STATE_U64),
     STATE_NUMBER(struct unit_row, propensity, STATE_F64),
     STATE_NUMBER(struct unit_row, reward, STATE_F64),
     STATE_NUMBER(struct unit_row, reward_b, STATE_F64),
@@ -103,5 +107,31 @@ const struct state_field SRM_FIELDS[] = {
     STATE_NUMBER(struct srm, observed, STATE_F64),
     STATE_NUMBER(struct srm, expected, STATE_F64),
     STATE_NUMBER(struct srm, variance, STATE_F64),
+    STATE_END,
+};
+
+static const struct state_field OPEN_UNIT_FIELDS[] = {
+    STATE_NUMBER(struct unit, session, STATE_U64),
+    STATE_NUMBER(struct unit, opened_us, STATE_U64),
+    STATE_LIMITED(struct unit, is_challenger, STATE_U32, 1),
+    STATE_LIMITED(struct unit, stratum, STATE_U32, BLOCKS_STRATA - 1),
+    STATE_NUMBER(struct unit, propensity, STATE_F64),
+    STATE_NUMBERS(struct unit, value, STATE_F64, UNIT_VALUES),
+    STATE_NUMBERS(struct unit, n, STATE_U32, UNIT_VALUES),
+    STATE_END,
+};
+
+static const struct state_field CLOSED_UNIT_FIELDS[] = {
+    {"session", STATE_U64, 0, 0, 1, STATE_NO_COUNTER, NULL},
+    STATE_END,
+};
+
+const struct state_field UNITS_FIELDS[] = {
+    STATE_LIMITED(struct units, n_open, STATE_U32, UNITS_OPEN),
+    STATE_USED(struct units, open, UNITS_OPEN, n_open, OPEN_UNIT_FIELDS),
+    STATE_LIMITED(struct units, n_closed, STATE_U32, UNITS_REMEMBERED),
+    STATE_USED(struct units, closed, UNITS_REMEMBERED, n_closed, CLOSED_UNIT_FIELDS),
+    STATE_LIMITED(struct units, at, STATE_U32, UNITS_REMEMBERED - 1),
+    STATE_NUMBER(struct units, n_excluded, STATE_U64),
     STATE_END,
 };

@@ -23,6 +23,11 @@ struct bench {
     const char *experiment;
     const char *checks;                         /* version of the checks; NULL = not said */
     bool is_truncated, is_unscored, is_invalid; /* the challenger's outputs */
+    bool is_refusal, is_repetitive, is_error;
+    double length, slowness; /* its tokens and time as multiples of the champion's; 0 = 1 */
+    bool is_champion_unscored;
+    const char *session; /* every request's; NULL = each stands alone */
+    double mean_b[2];    /* of the disjoint checks; < 0 = none */
 };
 
 static inline struct policy_settings quick(void)
@@ -72,6 +77,20 @@ static inline void set_champion(struct bench *b, uint64_t number, double tempera
     b->champion = number;
 }
 
+/* Carries out a START_CANARY that names the previous champion. */
+static inline void start_revert(struct bench *b, const char *experiment)
+{
+    struct policy_event ev = {.kind = EVENT_START, .now_us = b->now_us};
+    b->challenger = find(b, ACTION_START_CANARY)->to_revision;
+    ev.start = (struct policy_start){.experiment = str_from(experiment),
+                                     .challenger = revision(b->challenger, 1.0),
+                                     .is_own = true,
+                                     .is_revert = true};
+    assert_int_equal(feed(b, &ev), ERR_OK);
+    b->experiment = experiment;
+    b->share = find(b, ACTION_SET_SPLIT)->share;
+}
+
 static inline int start(struct bench *b, const char *experiment, uint64_t number,
                         double temperature, bool is_now, bool is_own)
 {
@@ -92,7 +111,7 @@ static inline int start(struct bench *b, const char *experiment, uint64_t number
 static inline void open_bench(struct bench *b, const struct policy_settings *s)
 {
     struct err e = {0};
-    *b = (struct bench){.now_us = 1000, .mean = {0.6, 0.6}};
+    *b = (struct bench){.now_us = 1000, .mean = {0.6, 0.6}, .mean_b = {-1.0, -1.0}};
     assert_ok(policy_open(&b->p, s, &e), &e);
     set_champion(b, 1, 1.5);
 }
@@ -102,6 +121,22 @@ static inline bool deals(uint64_t i, double mean)
     /* Steps of the golden ratio: evenly spread, and no pattern shared between the arms. */
     double at = (double)i * 0.6180339887498949;
     return at - floor(at) < mean;
+}
+
+/* What only some tests vary. */
+static inline void dress(const struct bench *b, struct policy_row *r, bool is_challenger)
+{
+    double length = is_challenger && b->length > 0.0 ? b->length : 1.0;
+    double slowness = is_challenger && b->slowness > 0.0 ? b->slowness : 1.0;
+    r->completion_tokens = (uint32_t)(40.0 * length);
+    r->latency_us = (uint64_t)(500000.0 * slowness);
+    r->is_refusal = is_challenger && b->is_refusal;
+    r->is_repetitive = is_challenger && b->is_repetitive;
+    r->session = str_from(b->session ? b->session : "");
+    if ((r->is_scored_b = b->mean_b[is_challenger] >= 0.0))
+        r->reward_b = deals(b->dealt[is_challenger] + 3u * is_challenger, b->mean_b[is_challenger]);
+    if (is_challenger && b->is_error)
+        r->finish = FINISH_ERROR;
 }
 
 /* One more request, committed at once. */
@@ -122,16 +157,19 @@ static inline void row(struct bench *b)
         .propensity = !b->challenger  ? 1.0
                       : is_challenger ? b->share
                                       : 1.0 - b->share,
-        .is_scored = !(is_challenger && b->is_unscored),
+        .is_scored = !(is_challenger ? b->is_unscored : b->is_champion_unscored),
         .reward = deals(b->dealt[is_challenger]++ + 7u * is_challenger, b->mean[is_challenger]),
         .finish = is_challenger && b->is_truncated ? FINISH_LENGTH : FINISH_STOP,
         .is_invalid = is_challenger && b->is_invalid,
     };
+    dress(b, &ev.row, is_challenger);
     assert_int_equal(feed(b, &ev), ERR_OK);
     const struct policy_action *end = find(b, ACTION_ROLLBACK);
     end = end ? end : find(b, ACTION_EXPIRE);
-    if (end)
+    if (end) {
         b->challenger = 0;
+        b->champion = end->to_revision;
+    }
     if (find(b, ACTION_PROMOTE)) {
         b->champion = b->challenger;
         b->challenger = 0;

@@ -1,45 +1,28 @@
 /* controller/policies/trial.c - what one canary has shown so far.
  *
- * Invariant: a row enters each stream at most once and in admission order, so every test is a fair
- * game under its H0 given the rows before. What is unscored enters no reward test but is counted,
- * guarded, and held against the challenger in the filled tests. Pure. */
-#include "controller/policies/trial.h"
+ * Invariant: a unit enters each stream at most once, requests in admission order and conversations
+ * in the order of their first turn, so every test is a fair game under its H0 given the units
+ * before. What is unscored enters no reward test but is counted, guarded, and held against the
+ * challenger in the filled tests. Pure. */
+#include "controller/policies/trial_tests.h"
 
 #include <math.h>
-#include <stdio.h>
 
-enum test_role { ROLE_ROLLBACK, ROLE_GUARD, ROLE_PROMOTE };
-enum all_value { ALL_FILLED, ALL_UNSCORED, ALL_TRUNCATED, ALL_INVALID };
-
-/* A new guardrail is a new line here (and a value in `values_of_all`). */
-static const struct test_spec {
-    const char *name;
-    enum test_role role;
-    enum bet_form form;
-    enum trial_stream stream;
-    int value;
-} TESTS[TEST_COUNT] = {
-    [TEST_ROLLBACK] = {"rollback", ROLE_ROLLBACK, BET_ROLLBACK, STREAM_SCORED, 0},
-    [TEST_GUARD_UNSCORED] = {"guardrail_unscored", ROLE_GUARD, BET_GUARDRAIL, STREAM_ALL,
-                             ALL_UNSCORED},
-    [TEST_GUARD_TRUNCATED] = {"guardrail_truncation", ROLE_GUARD, BET_GUARDRAIL, STREAM_ALL,
-                              ALL_TRUNCATED},
-    [TEST_GUARD_INVALID] = {"guardrail_invalid", ROLE_GUARD, BET_GUARDRAIL, STREAM_ALL,
-                            ALL_INVALID},
-    [TEST_NON_INFERIOR] = {"non_inferior", ROLE_PROMOTE, BET_NON_INFERIOR, STREAM_SCORED, 0},
-    [TEST_SUPERIOR] = {"superior", ROLE_PROMOTE, BET_SUPERIOR, STREAM_SCORED, 0},
-    [TEST_NON_INFERIOR_FILLED] = {"non_inferior_filled", ROLE_PROMOTE, BET_NON_INFERIOR, STREAM_ALL,
-                                  ALL_FILLED},
-    [TEST_SUPERIOR_FILLED] = {"superior_filled", ROLE_PROMOTE, BET_SUPERIOR, STREAM_ALL,
-                              ALL_FILLED},
-    [TEST_NON_INFERIOR_SET_B] = {"non_inferior_set_b", ROLE_PROMOTE, BET_NON_INFERIOR, STREAM_SET_B,
-                                 0},
-};
-
-enum { N_GUARDS = 3, RECENT = 20, SRM_FIRST_LOOK = 500 };
+enum { RECENT = 20, SRM_FIRST_LOOK = 500 };
 #define RECENT_MASK   ((1u << RECENT) - 1u)
-#define INTERVAL_MISS 0.05       /* intervals shown hold with 95% */
-#define RAMP_LOG_E    1.09861229 /* ln 3: a step up needs every guardrail below this */
+#define INTERVAL_MISS 0.05 /* intervals shown hold with 95% */
+#define NOT_KNOWN     ((double)NAN)
+
+static const struct {
+    enum unit_value first;
+    int n;
+} STREAMS[STREAM_COUNT] = {
+    [STREAM_SCORED] = {VALUE_REWARD, VALUE_FILLED - VALUE_REWARD},
+    [STREAM_ALL] = {VALUE_FILLED, VALUE_REWARD_B - VALUE_FILLED},
+    [STREAM_SET_B] = {VALUE_REWARD_B, VALUE_COUNT - VALUE_REWARD_B},
+};
+_Static_assert(VALUE_COUNT <= (int)UNIT_VALUES, "a unit has room for every value");
+_Static_assert(VALUE_REWARD_B - VALUE_FILLED <= (int)BLOCKS_VALUES, "and a block for a stream's");
 
 const struct state_field STANDING_FIELDS[] = {
     STATE_SUB(struct standing, reward, CONFSEQ_FIELDS),
@@ -50,18 +33,24 @@ const struct state_field STANDING_FIELDS[] = {
 const struct state_field TRIAL_FIELDS[] = {
     STATE_SUBS(struct trial, stream, STREAM_COUNT, BLOCKS_FIELDS),
     STATE_SUBS(struct trial, test, TEST_COUNT, BETTING_FIELDS),
+    STATE_SUB(struct trial, units, UNITS_FIELDS),
+    STATE_SUB(struct trial, baseline, BASELINE_FIELDS),
     STATE_SUB(struct trial, effect, CONFSEQ_FIELDS),
     STATE_SUB(struct trial, reward_control, CONFSEQ_FIELDS),
     STATE_SUB(struct trial, challenger, STANDING_FIELDS),
     STATE_NUMBERS(struct trial, n_rows, STATE_U64, 2),
+    STATE_NUMBERS(struct trial, n_units, STATE_U64, 2),
     STATE_NUMBERS(struct trial, n_unscored, STATE_U64, 2),
     STATE_NUMBER(struct trial, step_units, STATE_U64),
+    STATE_NUMBER(struct trial, share, STATE_F64),
     STATE_NUMBER(struct trial, first_row, STATE_U64),
     STATE_NUMBER(struct trial, last_row, STATE_U64),
     STATE_NUMBER(struct trial, first_admission, STATE_U64),
     STATE_NUMBER(struct trial, last_admission, STATE_U64),
     STATE_SUB(struct trial, srm, SRM_FIELDS),
     STATE_NUMBER(struct trial, srm_next, STATE_U64),
+    STATE_NUMBER(struct trial, is_split_broken, STATE_U32),
+    STATE_NUMBER(struct trial, said_unscored, STATE_U32),
     STATE_NUMBER(struct trial, recent_invalid, STATE_U32),
     STATE_NUMBER(struct trial, recent_error, STATE_U32),
     STATE_END,
@@ -84,11 +73,14 @@ void trial_set_share(struct trial *t, const struct policy_settings *s, double sh
     for (int i = 0; i < STREAM_COUNT; i++)
         blocks_set_share(&t->stream[i], share, s->k_max);
     t->step_units = 0;
+    t->share = share;
 }
 
-void trial_start(struct trial *t, const struct policy_settings *s, double share)
+void trial_start(struct trial *t, const struct policy_settings *s, double share,
+                 const struct baseline *champion)
 {
-    *t = (struct trial){.effect = confseq_eb_start(INTERVAL_MISS),
+    *t = (struct trial){.baseline = *champion,
+                        .effect = confseq_eb_start(INTERVAL_MISS),
                         .reward_control = confseq_eb_start(INTERVAL_MISS),
                         .challenger = standing_start(),
                         .srm_next = SRM_FIRST_LOOK};
@@ -102,21 +94,24 @@ static void play(struct trial *t, const struct policy_settings *s, enum trial_st
                  const struct block *b)
 {
     for (int i = 0; i < TEST_COUNT; i++) {
-        if (TESTS[i].stream != stream)
+        if (TRIAL_TESTS[i].stream != stream)
             continue;
-        double eps = TESTS[i].role == ROLE_GUARD ? s->guardrail_epsilon : s->epsilon;
-        struct bet_stake stake = bet_paired(TESTS[i].form, b->diff.v[TESTS[i].value], eps);
-        betting_update(&t->test[i], stake.s, stake.lo);
+        int at = (int)TRIAL_TESTS[i].value - (int)STREAMS[stream].first;
+        struct bet_stake stake = test_stake(i, s, b, at);
+        betting_update(&t->test[i], stake.s, stake.lo); /* NaN, not known, is no bet */
     }
     if (stream == STREAM_SCORED)
         confseq_eb_update(&t->effect, 0.5 * (b->diff.v[0] + 1.0));
 }
 
 static void push(struct trial *t, const struct policy_settings *s, enum trial_stream stream,
-                 const struct unit_row *row, bool is_challenger, const struct block_value *value)
+                 const struct unit *u)
 {
     struct block b;
-    if (blocks_push(&t->stream[stream], row->stratum, is_challenger, value, &b))
+    struct block_value value = {{0}};
+    for (int i = 0; i < STREAMS[stream].n; i++)
+        value.v[i] = u->value[(int)STREAMS[stream].first + i];
+    if (blocks_push(&t->stream[stream], u->stratum, u->is_challenger != 0, &value, &b))
         play(t, s, stream, &b);
 }
 
@@ -125,15 +120,37 @@ static double flag(const struct unit_row *row, uint32_t flags)
     return row->flags & flags ? 1.0 : 0.0;
 }
 
-static struct block_value values_of_all(const struct unit_row *row, bool is_challenger)
+/* Ratios are tested on values cut at twice the tolerated one. */
+static struct unit unit_of(const struct trial *t, const struct policy_settings *s,
+                           const struct unit_row *row, bool is_challenger)
 {
     bool is_scored = row->flags & UNIT_SCORED;
-    /* Worst case for the challenger: 0 for its unscored rows, 1 for the control's. */
-    double filled = is_scored ? row->reward : is_challenger ? 0.0 : 1.0;
-    return (struct block_value){{[ALL_FILLED] = filled,
-                                 [ALL_UNSCORED] = is_scored ? 0.0 : 1.0,
-                                 [ALL_TRUNCATED] = flag(row, UNIT_TRUNCATED),
-                                 [ALL_INVALID] = flag(row, UNIT_INVALID | UNIT_ERROR)}};
+    bool is_cut = row->flags & UNIT_CUT;
+    double against = is_challenger ? 0.0 : 1.0; /* the worst case for the challenger */
+    struct unit u = {
+        .session = row->session,
+        .opened_us = row->committed_us,
+        .is_challenger = is_challenger,
+        .stratum = row->stratum,
+        .propensity = row->propensity,
+        .value = {
+            [VALUE_REWARD] = is_scored ? row->reward : NOT_KNOWN,
+            [VALUE_RESIDUAL] = is_scored ? baseline_residual(&t->baseline, row) : NOT_KNOWN,
+            [VALUE_FILLED] = is_scored ? row->reward : against,
+            [VALUE_FILLED_FOR] = is_scored ? row->reward : 1.0 - against,
+            [VALUE_UNSCORED] = is_scored ? 0.0 : 1.0,
+            [VALUE_TRUNCATED] = flag(row, UNIT_TRUNCATED),
+            [VALUE_REFUSED] = flag(row, UNIT_REFUSED),
+            [VALUE_REPEATS] = flag(row, UNIT_REPEATS),
+            [VALUE_ERRORS] = flag(row, UNIT_INVALID | UNIT_ERROR),
+            [VALUE_TOKENS] =
+                is_cut ? NOT_KNOWN : baseline_tokens(&t->baseline, row, 2.0 * s->length_ratio),
+            [VALUE_LATENCY] =
+                is_cut ? NOT_KNOWN : baseline_latency(&t->baseline, row, 2.0 * s->latency_ratio),
+            [VALUE_REWARD_B] = row->flags & UNIT_SCORED_B ? row->reward_b : NOT_KNOWN}};
+    for (int i = 0; i < VALUE_COUNT; i++)
+        u.n[i] = !isnan(u.value[i]);
+    return u;
 }
 
 static void note_range(struct trial *t, const struct unit_row *row)
@@ -149,189 +166,80 @@ static void note_range(struct trial *t, const struct unit_row *row)
         t->last_admission = row->admission;
 }
 
-static void add_scored(struct trial *t, const struct policy_settings *s, const struct unit_row *row,
-                       bool is_challenger)
+static void count_scored(struct trial *t, const struct policy_settings *s, const struct unit *u)
 {
-    struct block_value reward = {{row->reward}};
-    push(t, s, STREAM_SCORED, row, is_challenger, &reward);
-    if (!is_challenger) {
-        confseq_eb_update(&t->reward_control, row->reward);
+    push(t, s, STREAM_SCORED, u);
+    if (!u->is_challenger) {
+        confseq_eb_update(&t->reward_control, u->value[VALUE_REWARD]);
         return;
     }
-    standing_add(&t->challenger, s->target, row->reward);
-    t->step_units++;
+    standing_add(&t->challenger, s->target, u->value[VALUE_REWARD]);
+    /* What was admitted before the split changed is still in flight: it is of another step. */
+    t->step_units += fabs(u->propensity - t->share) < 1e-9;
+}
+
+static void count(struct trial *t, const struct policy_settings *s, const struct unit *u)
+{
+    t->n_units[u->is_challenger]++;
+    push(t, s, STREAM_ALL, u);
+    if (u->n[VALUE_REWARD])
+        count_scored(t, s, u);
+    if (u->n[VALUE_REWARD_B])
+        push(t, s, STREAM_SET_B, u);
+}
+
+void trial_close_units(struct trial *t, const struct policy_settings *s, uint64_t now_us)
+{
+    struct unit u;
+    while (units_take(&t->units, now_us, s->session_us, &u))
+        count(t, s, &u);
+}
+
+/* The split is judged by what was assigned: 1 - propensity is the challenger's for a control. */
+static void count_assignment(struct trial *t, const struct unit_row *row, bool is_challenger)
+{
+    srm_add(&t->srm, is_challenger, is_challenger ? row->propensity : 1.0 - row->propensity);
+}
+
+static void note_trips(struct trial *t, const struct unit_row *row)
+{
+    uint32_t invalid = (row->flags & UNIT_INVALID) != 0;
+    uint32_t error = (row->flags & UNIT_ERROR) != 0;
+    t->recent_invalid = ((t->recent_invalid << 1) | invalid) & RECENT_MASK;
+    t->recent_error = ((t->recent_error << 1) | error) & RECENT_MASK;
 }
 
 void trial_add(struct trial *t, const struct policy_settings *s, const struct unit_row *row,
                bool is_challenger)
 {
+    bool is_new = false;
+    struct unit u = unit_of(t, s, row, is_challenger);
     note_range(t, row);
     t->n_rows[is_challenger]++;
-    /* The split is judged by what was assigned: 1 - propensity is the challenger's for a control.
-     */
-    srm_add(&t->srm, is_challenger, is_challenger ? row->propensity : 1.0 - row->propensity);
-    struct block_value all = values_of_all(row, is_challenger);
-    push(t, s, STREAM_ALL, row, is_challenger, &all);
-    if (is_challenger) {
-        uint32_t invalid = (row->flags & UNIT_INVALID) != 0;
-        uint32_t error = (row->flags & UNIT_ERROR) != 0;
-        t->recent_invalid = ((t->recent_invalid << 1) | invalid) & RECENT_MASK;
-        t->recent_error = ((t->recent_error << 1) | error) & RECENT_MASK;
+    t->n_unscored[is_challenger] += !(row->flags & UNIT_SCORED);
+    if (is_challenger)
+        note_trips(t, row);
+    else if (!(row->flags & UNIT_CUT)) /* used from the next row on */
+        baseline_add(&t->baseline, row, true);
+    trial_close_units(t, s, row->committed_us);
+    if (u.session == 0 || s->session_us == 0) {
+        count_assignment(t, row, is_challenger);
+        count(t, s, &u);
+        return;
     }
-    if (row->flags & UNIT_SCORED)
-        add_scored(t, s, row, is_challenger);
-    else
-        t->n_unscored[is_challenger]++;
-    if (row->flags & UNIT_SCORED_B) {
-        struct block_value reward_b = {{row->reward_b}};
-        push(t, s, STREAM_SET_B, row, is_challenger, &reward_b);
-    }
+    if (units_add(&t->units, &u, &is_new) && is_new)
+        count_assignment(t, row, is_challenger);
+    trial_close_units(t, s, row->committed_us);
 }
 
-bool trial_split_is_broken(struct trial *t)
+bool trial_split_breaks(struct trial *t)
 {
     if (t->srm.n < t->srm_next)
         return false;
     t->srm_next *= 2; /* a fixed-sample test: few looks, far apart */
-    return srm_p(&t->srm) < SRM_ALERT_P;
-}
-
-static double test_threshold(int i, const struct policy_settings *s, const struct arms *a)
-{
-    switch (TESTS[i].role) {
-    case ROLE_ROLLBACK:
-        return log_threshold(s->alpha);
-    case ROLE_GUARD:
-        return log_threshold(s->alpha / N_GUARDS);
-    default:
-        return log_threshold(alpha_spend(s->promote_alpha, a->n_experiments));
-    }
-}
-
-static void set_test(struct verdict *v, enum verdict_kind kind, int i, double log_e,
-                     double threshold)
-{
-    v->kind = kind;
-    v->test = TESTS[i].name;
-    v->log_e = log_e;
-    v->log_threshold = threshold;
-}
-
-static bool judge_hard_trips(const struct trial *t, struct verdict *v)
-{
-    int invalid = __builtin_popcount(t->recent_invalid);
-    int error = __builtin_popcount(t->recent_error);
-    if (invalid <= RECENT / 2 && error <= RECENT / 2)
-        return false;
-    v->kind = VERDICT_ROLLBACK;
-    v->test = "hard_trip";
-    snprintf(v->reason, sizeof v->reason,
-             "hard trip: of the challenger's last %d outputs %d are invalid, %d engine errors "
-             "(more than %d are not allowed)",
-             RECENT, invalid, error, RECENT / 2);
-    return true;
-}
-
-static bool judge_rollback(const struct trial *t, const struct policy_settings *s,
-                           const struct arms *a, struct verdict *v)
-{
-    for (int i = 0; i < TEST_COUNT; i++) {
-        double threshold = test_threshold(i, s, a);
-        if (TESTS[i].role == ROLE_PROMOTE || t->test[i].log_w < threshold)
-            continue;
-        set_test(v, VERDICT_ROLLBACK, i, t->test[i].log_w, threshold);
-        snprintf(v->reason, sizeof v->reason,
-                 "%s: e-value %.4g reached 1/alpha = %.4g after %llu blocks", v->test,
-                 exp(v->log_e), exp(threshold), (unsigned long long)t->test[i].steps);
-        return true;
-    }
-    return false;
-}
-
-static bool is_required(int i, const struct policy_settings *s, const struct arms *a)
-{
-    if (TESTS[i].role != ROLE_PROMOTE)
-        return false;
-    if (i == TEST_NON_INFERIOR_SET_B)
-        return s->needs_set_b;
-    return TESTS[i].form == BET_NON_INFERIOR || !a->takes_non_inferior;
-}
-
-/* The required test with the least evidence. */
-static int weakest_promote_test(const struct trial *t, const struct policy_settings *s,
-                                const struct arms *a)
-{
-    int weakest = TEST_NON_INFERIOR;
-    for (int i = 0; i < TEST_COUNT; i++)
-        if (is_required(i, s, a) && t->test[i].log_w < t->test[weakest].log_w)
-            weakest = i;
-    return weakest;
-}
-
-static bool judge_promote(const struct trial *t, const struct policy_settings *s,
-                          const struct arms *a, struct verdict *v)
-{
-    if (a->now_us - a->started_us < s->min_us)
-        return false;
-    int weakest = weakest_promote_test(t, s, a);
-    double threshold = test_threshold(weakest, s, a);
-    if (t->test[weakest].log_w < threshold)
-        return false;
-    set_test(v, VERDICT_PROMOTE, weakest, t->test[weakest].log_w, threshold);
-    snprintf(v->reason, sizeof v->reason,
-             "every promotion test passed; the weakest, %s, has e-value %.4g against 1/alpha_%llu "
-             "= %.4g",
-             v->test, exp(v->log_e), (unsigned long long)a->n_experiments, exp(threshold));
-    return true;
-}
-
-static bool judge_expire(const struct trial *t, const struct policy_settings *s,
-                         const struct arms *a, struct verdict *v)
-{
-    bool is_long = s->max_us && a->now_us - a->started_us >= s->max_us;
-    bool is_big = s->max_units && t->n_rows[1] >= s->max_units;
-    if (!is_long && !is_big)
-        return false;
-    int weakest = weakest_promote_test(t, s, a);
-    set_test(v, VERDICT_EXPIRE, weakest, t->test[weakest].log_w, test_threshold(weakest, s, a));
-    bool is_hidden = t->test[TEST_SUPERIOR].log_w >= v->log_threshold &&
-                     t->test[TEST_SUPERIOR_FILLED].log_w < v->log_threshold;
-    snprintf(v->reason, sizeof v->reason,
-             "inconclusive after %llu challenger outputs and %llu s: the champion stays%s",
-             (unsigned long long)t->n_rows[1],
-             (unsigned long long)((a->now_us - a->started_us) / 1000000u),
-             is_hidden ? " (better only if unscored outputs are left out)" : "");
-    return true;
-}
-
-static bool judge_step(const struct trial *t, const struct policy_settings *s, const struct arms *a,
-                       struct verdict *v)
-{
-    if (a->is_now || a->ramp_step + 1 >= s->n_ramp || t->step_units < s->ramp_units)
-        return false;
-    for (int i = 0; i < TEST_COUNT; i++)
-        if (TESTS[i].role != ROLE_PROMOTE && t->test[i].log_w >= RAMP_LOG_E)
-            return false;
-    v->kind = VERDICT_STEP;
-    v->test = "ramp";
-    snprintf(v->reason, sizeof v->reason,
-             "%llu scored challenger outputs at this step, every guardrail's e-value below 3",
-             (unsigned long long)t->step_units);
-    return true;
-}
-
-void trial_verdict(const struct trial *t, const struct policy_settings *s, const struct arms *a,
-                   struct verdict *out)
-{
-    *out = (struct verdict){.kind = VERDICT_NONE, .test = "", .log_e = NAN, .log_threshold = NAN};
-    if (judge_hard_trips(t, out))
-        return;
-    if (t->n_rows[1] < s->min_units)
-        return; /* too little for any test to act, and no data is no reason to end */
-    if (judge_rollback(t, s, a, out) || judge_promote(t, s, a, out))
-        return;
-    if (!judge_expire(t, s, a, out))
-        judge_step(t, s, a, out);
+    bool is_first = !t->is_split_broken && srm_p(&t->srm) < SRM_ALERT_P;
+    t->is_split_broken |= is_first;
+    return is_first;
 }
 
 void trial_fill(const struct trial *t, struct policy_action *act)
@@ -372,9 +280,9 @@ uint32_t trial_view(const struct trial *t, const struct policy_settings *s, cons
 {
     uint32_t n = 0;
     for (int i = 0; i < TEST_COUNT; i++) {
-        if (i == TEST_NON_INFERIOR_SET_B && !s->needs_set_b)
+        if (!test_is_used(i, s))
             continue;
-        out[n++] = (struct policy_test_view){.name = TESTS[i].name,
+        out[n++] = (struct policy_test_view){.name = TRIAL_TESTS[i].name,
                                              .log_e = t->test[i].log_w,
                                              .log_threshold = test_threshold(i, s, a)};
     }

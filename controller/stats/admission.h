@@ -21,7 +21,10 @@ enum unit_flag {
     UNIT_TRUNCATED = 4, /* finish reason "length" */
     UNIT_INVALID = 8,   /* nothing usable came out */
     UNIT_ERROR = 16,    /* the engine failed */
-    UNIT_FOREIGN = 32   /* of another route: takes its place in the order, nothing else */
+    UNIT_FOREIGN = 32,  /* of another route: takes its place in the order, nothing else */
+    UNIT_REFUSED = 64,  /* a check of kind refusal failed */
+    UNIT_REPEATS = 128, /* a check of kind repetition failed */
+    UNIT_CUT = 256      /* the client left or the engine failed: length and time say nothing */
 };
 
 /* One request as the statistics see it. */
@@ -33,6 +36,9 @@ struct unit_row {
     uint64_t revision;
     uint64_t experiment; /* tag of the experiment, 0 = none */
     uint64_t checks;     /* tag of the version of the checks, 0 = not said */
+    uint64_t session;    /* tag of the conversation or user, 0 = the request stands alone */
+    uint64_t tokens;     /* generated */
+    uint64_t latency_us; /* first token and decoding; 0 = not said */
     double propensity;
     double reward;
     double reward_b;

@@ -62,6 +62,13 @@ struct bet_stake bet_paired(enum bet_form form, double d, double eps)
     return (struct bet_stake){.s = f->sign * d + f->shift * eps, .lo = 1.0 - f->shift * eps};
 }
 
+struct bet_stake bet_ratio(enum bet_ratio_form form, double a, double c, double ratio)
+{
+    if (form == BET_LARGER)
+        return (struct bet_stake){.s = a - ratio * c, .lo = ratio};
+    return (struct bet_stake){.s = c / ratio - a, .lo = 1.0};
+}
+
 struct bet_stake bet_weighted(enum bet_form form, double reward, int is_challenger, double pi,
                               double eps)
 {

@@ -53,6 +53,13 @@ double betting_grow(double log_w, double lambda, double s);
 /* One paired block: d in [-1,1], 0 <= eps < 1. */
 struct bet_stake bet_paired(enum bet_form form, double d, double eps);
 
+/* Ratio of two means, each of values in [0,1]: challenger a, control c, ratio >= 1. */
+enum bet_ratio_form {
+    BET_LARGER, /* H0: E[a] <= ratio E[c]. Large wealth: it grew beyond the ratio */
+    BET_SMALLER /* H0: E[a] >= E[c] / ratio. Large wealth: it shrank beyond it */
+};
+struct bet_stake bet_ratio(enum bet_ratio_form form, double a, double c, double ratio);
+
 /* One single request of an unequal random split (inverse propensity weights, Karampatziakis et
  * al., arXiv:2102.09540): reward in [0,1], pi = probability of the challenger at its admission,
  * 0 < pi < 1. pi may change from request to request. */

@@ -47,13 +47,17 @@ static void append(struct blocks *b, struct block_value *queue, uint32_t *n,
 /* Pairs the oldest row of the smaller arm with the k oldest waiting of the larger. */
 static void form(struct blocks *b, struct block_stratum *s, struct block *out)
 {
-    double sign = b->is_challenger_small ? 1.0 : -1.0;
+    struct block_value mean;
     for (int j = 0; j < BLOCKS_VALUES; j++) {
         double sum = 0.0;
         for (uint32_t i = 0; i < b->k; i++)
             sum += s->large[i].v[j];
-        out->diff.v[j] = sign * (s->small[0].v[j] - sum / b->k);
+        mean.v[j] = sum / b->k;
     }
+    out->challenger = b->is_challenger_small ? s->small[0] : mean;
+    out->control = b->is_challenger_small ? mean : s->small[0];
+    for (int j = 0; j < BLOCKS_VALUES; j++)
+        out->diff.v[j] = out->challenger.v[j] - out->control.v[j];
     drop_front(s->small, &s->n_small, 1);
     drop_front(s->large, &s->n_large, b->k);
     b->n_blocks++;

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BLOCKS_STRATA = 8, BLOCKS_WAITING = 32, BLOCKS_VALUES = 4, BLOCKS_MAX_K = 16 };
+enum { BLOCKS_STRATA = 8, BLOCKS_WAITING = 32, BLOCKS_VALUES = 9, BLOCKS_MAX_K = 16 };
 
 struct block_value {
     double v[BLOCKS_VALUES];
@@ -36,7 +36,8 @@ struct blocks {
 };
 
 struct block {
-    struct block_value diff; /* challenger minus control, each in [-1,1] */
+    struct block_value challenger, control; /* means of the block's rows, each in [0,1] */
+    struct block_value diff;                /* challenger minus control, each in [-1,1] */
 };
 
 /* k that fits a challenger's share: the larger share over the smaller, at most k_max. */
@@ -45,7 +46,8 @@ uint32_t blocks_k(double challenger_share, uint32_t k_max);
 /* Sets k and the smaller arm for the share; waiting rows are dropped when the arms change sides. */
 void blocks_set_share(struct blocks *b, double challenger_share, uint32_t k_max);
 
-/* Adds a row (values in [0,1]); true when it completes a block. stratum < BLOCKS_STRATA. */
+/* Adds a row (values in [0,1], NaN = not known: then NaN for the block); true when it completes a
+ * block. stratum < BLOCKS_STRATA. */
 bool blocks_push(struct blocks *b, uint32_t stratum, bool is_challenger,
                  const struct block_value *value, struct block *out);
 

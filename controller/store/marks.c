@@ -74,7 +74,7 @@ int store_put_engine(struct store *s, const struct stored_engine *g, struct err 
     struct db_stmt *q;
     int rc = store_statement(s,
                              "INSERT OR REPLACE INTO engines(engine,epoch,model,weights,version,"
-                             "desired_version,seen_us) VALUES(?,?,?,?,?,?,?)",
+                             "desired_version,seen_us,crashes) VALUES(?,?,?,?,?,?,?,?)",
                              &q, e);
     if (rc != ERR_OK)
         return rc;
@@ -85,5 +85,23 @@ int store_put_engine(struct store *s, const struct stored_engine *g, struct err 
     db_bind_str(q, 5, g->version.p ? g->version : STR(""));
     db_bind_i64(q, 6, (int64_t)g->desired_version);
     db_bind_i64(q, 7, g->seen_us);
+    db_bind_i64(q, 8, (int64_t)g->crashes);
     return db_run(q, NULL, e);
+}
+
+int store_get_crashes(struct store *s, struct str engine, uint64_t epoch, uint64_t *out,
+                      struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(s, "SELECT crashes FROM engines WHERE engine=? AND epoch=?", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_str(q, 1, engine);
+    db_bind_i64(q, 2, (int64_t)epoch);
+    rc = db_step(q, e);
+    if (rc != ERR_OK)
+        return rc;
+    *out = (uint64_t)db_col_i64(q, 0);
+    db_reset(q);
+    return ERR_OK;
 }

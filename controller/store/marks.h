@@ -17,9 +17,12 @@ MUST_USE int store_put_gap(struct store *s, struct str engine, uint64_t epoch, u
 
 struct stored_engine {
     struct str engine, model, weights, version;
-    uint64_t epoch, desired_version;
+    uint64_t epoch, desired_version, crashes;
     int64_t seen_us;
 };
+/* Crashes heard of this outbox so far; ERR_NOT_FOUND: it is new here. */
+MUST_USE int store_get_crashes(struct store *s, struct str engine, uint64_t epoch, uint64_t *out,
+                               struct err *e);
 MUST_USE int store_put_engine(struct store *s, const struct stored_engine *g, struct err *e);
 
 #endif

@@ -43,6 +43,8 @@ static void put_check(struct buf *b, const struct check_result *c)
     buf_put_real(b, c->weight);
     buf_put_c(b, ",\"is_gate\":");
     buf_put_c(b, c->is_gate ? "true" : "false");
+    if (c->is_b)
+        buf_put_c(b, ",\"set_b\":true");
     buf_put_c(b, ",\"duration_us\":");
     buf_put_u64(b, c->duration_us);
     buf_put_char(b, '}');
@@ -80,6 +82,14 @@ int score_seal(const struct score *sc, const struct output *o, struct packer *p,
     return packer_pack(p, sc->output_json, a, &out->body, e);
 }
 
+static bool has_failed(const struct score *sc, const char *kind)
+{
+    for (uint32_t i = 0; i < sc->n_check; i++)
+        if (sc->check[i].outcome == SCORE_FAIL && str_eq_c(sc->check[i].kind, kind))
+            return true;
+    return false;
+}
+
 /* As stored: SQLite knows no negative zero. */
 void store_row_of(const struct sealed_score *x, const struct put_result *put, int64_t now_us,
                   struct scored_row *out)
@@ -100,7 +110,14 @@ void store_row_of(const struct sealed_score *x, const struct put_result *put, in
                                .propensity = o->propensity + 0.0,
                                .is_scored = sc->is_scored,
                                .reward = sc->is_scored ? sc->reward + 0.0 : 0.0,
+                               .is_scored_b = sc->is_scored_b,
+                               .reward_b = sc->is_scored_b ? sc->reward_b + 0.0 : 0.0,
                                .is_invalid = is_invalid(o),
+                               .is_refusal = has_failed(sc, "refusal"),
+                               .is_repetitive = has_failed(sc, "repetition"),
+                               .request_id = o->request_id,
+                               .unit = text_or_empty(o->unit),
+                               .latency_us = o->ttft_us + o->decode_us,
                                .prompt_tokens = o->prompt_tokens,
                                .completion_tokens = o->completion_tokens,
                                .arm = o->arm,
@@ -199,8 +216,8 @@ static int insert_score(struct store *s, const struct score *sc, const struct ou
         rc = store_statement(
             s,
             "INSERT OR IGNORE INTO scores(row,output,request_id,choice,check_set,version,verifier,"
-            "route,is_counted,reward,reason,duration_us,committed_us,checks) "
-            "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            "route,is_counted,reward,reason,duration_us,committed_us,checks,reward_b) "
+            "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             &q, e);
     }
     if (rc != ERR_OK)
@@ -223,6 +240,10 @@ static int insert_score(struct store *s, const struct score *sc, const struct ou
     db_bind_i64(q, 12, (int64_t)sc->duration_us);
     db_bind_i64(q, 13, now_us);
     db_bind_str(q, 14, checks);
+    if (sc->is_scored_b)
+        db_bind_f64(q, 15, sc->reward_b);
+    else
+        db_bind_null(q, 15);
     int64_t changes = 0;
     rc = db_run(q, &changes, e);
     out->is_new_score = changes == 1;

@@ -25,7 +25,12 @@ struct scored_row {
     double propensity;
     bool is_scored;
     double reward;
-    bool is_invalid; /* nothing usable came out */
+    bool is_scored_b; /* by the disjoint set of checks */
+    double reward_b;
+    bool is_invalid;                /* nothing usable came out */
+    bool is_refusal, is_repetitive; /* a check of that kind failed */
+    struct str request_id, unit;
+    uint64_t latency_us; /* first token, waiting included, and decoding */
     uint32_t prompt_tokens, completion_tokens;
 };
 

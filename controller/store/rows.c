@@ -3,6 +3,7 @@
 #include "controller/store/outputs.h"
 
 #include "common/hash.h"
+#include "common/json.h"
 
 #include <string.h>
 
@@ -10,7 +11,8 @@
     "SELECT s.row,s.committed_us,o.engine,o.epoch,o.admission,o.route,o.experiment,o.stratum,"     \
     "o.finish_reason,o.choice,o.revision,o.propensity,s.reward,o.is_invalid,o.prompt_tokens,"      \
     "o.completion_tokens,o.arm,s.version,o.raw_hash,s.checks,s.verifier,s.check_set,"              \
-    "CASE WHEN length(o.raw_hash)=0 THEN (SELECT packed FROM bodies WHERE output=o.id) END "       \
+    "CASE WHEN length(o.raw_hash)=0 THEN (SELECT packed FROM bodies WHERE output=o.id) END,"       \
+    "s.reward_b,o.request_id,o.unit,o.ttft_us+o.decode_us "                                        \
     "FROM scores s JOIN outputs o ON o.id=s.output WHERE s.is_counted=1 AND "
 
 /* Rows of an earlier version have no hash of the text, but always the text itself. */
@@ -30,30 +32,57 @@ static int read_hashes(struct db_stmt *q, struct buf *scratch, struct scored_row
     return rc;
 }
 
+/* Did a check of this kind fail? The text is ours and escaped: a kind in quotes is in most rows not
+ * there at all, and they need no parser. */
+static bool has_failed(struct str checks, struct str quoted)
+{
+    json_t *list = NULL;
+    bool is_failed = false;
+    struct str kind = str_slice(quoted, 1, quoted.n - 1);
+    if (str_find(checks, quoted, 0) < 0 || json_parse(checks, 0, &list, NULL) != ERR_OK)
+        return false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *check = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(check, "kind"));
+        const char *outcome = json_string_value(json_object_get(check, "outcome"));
+        is_failed |= name && outcome && str_eq_c(kind, name) && strcmp(outcome, "fail") == 0;
+    }
+    json_decref(list);
+    return is_failed;
+}
+
 static int read_row(struct db_stmt *q, struct buf *scratch, struct scored_row *out, struct err *e)
 {
-    bool is_scored = !db_col_is_null(q, 12);
-    *out = (struct scored_row){.row = (uint64_t)db_col_i64(q, 0),
-                               .committed_us = db_col_i64(q, 1),
-                               .engine = db_col_str(q, 2),
-                               .epoch = (uint64_t)db_col_i64(q, 3),
-                               .admission = (uint64_t)db_col_i64(q, 4),
-                               .route = db_col_str(q, 5),
-                               .experiment = db_col_str(q, 6),
-                               .stratum = db_col_str(q, 7),
-                               .finish_reason = db_col_str(q, 8),
-                               .choice = (uint32_t)db_col_i64(q, 9),
-                               .revision = (uint64_t)db_col_i64(q, 10),
-                               .propensity = db_col_f64(q, 11),
-                               .is_scored = is_scored,
-                               .reward = is_scored ? db_col_f64(q, 12) : 0.0,
-                               .is_invalid = db_col_i64(q, 13) != 0,
-                               .prompt_tokens = (uint32_t)db_col_i64(q, 14),
-                               .completion_tokens = (uint32_t)db_col_i64(q, 15),
-                               .arm = db_col_str(q, 16),
-                               .version = db_col_str(q, 17),
-                               .verifier = db_col_str(q, 20),
-                               .check_set = db_col_str(q, 21)};
+    bool is_scored = !db_col_is_null(q, 12), is_scored_b = !db_col_is_null(q, 23);
+    *out =
+        (struct scored_row){.row = (uint64_t)db_col_i64(q, 0),
+                            .committed_us = db_col_i64(q, 1),
+                            .engine = db_col_str(q, 2),
+                            .epoch = (uint64_t)db_col_i64(q, 3),
+                            .admission = (uint64_t)db_col_i64(q, 4),
+                            .route = db_col_str(q, 5),
+                            .experiment = db_col_str(q, 6),
+                            .stratum = db_col_str(q, 7),
+                            .finish_reason = db_col_str(q, 8),
+                            .choice = (uint32_t)db_col_i64(q, 9),
+                            .revision = (uint64_t)db_col_i64(q, 10),
+                            .propensity = db_col_f64(q, 11),
+                            .is_scored = is_scored,
+                            .reward = is_scored ? db_col_f64(q, 12) : 0.0,
+                            .is_scored_b = is_scored_b,
+                            .reward_b = is_scored_b ? db_col_f64(q, 23) : 0.0,
+                            .is_invalid = db_col_i64(q, 13) != 0,
+                            .is_refusal = has_failed(db_col_str(q, 19), STR("\"refusal\"")),
+                            .is_repetitive = has_failed(db_col_str(q, 19), STR("\"repetition\"")),
+                            .request_id = db_col_str(q, 24),
+                            .unit = db_col_str(q, 25),
+                            .latency_us = (uint64_t)db_col_i64(q, 26),
+                            .prompt_tokens = (uint32_t)db_col_i64(q, 14),
+                            .completion_tokens = (uint32_t)db_col_i64(q, 15),
+                            .arm = db_col_str(q, 16),
+                            .version = db_col_str(q, 17),
+                            .verifier = db_col_str(q, 20),
+                            .check_set = db_col_str(q, 21)};
     return read_hashes(q, scratch, out, e);
 }
 

@@ -85,6 +85,7 @@ static void send_hello(struct wire *w)
                                   .epoch = st.epoch,
                                   .next_seq = st.next_seq,
                                   .oldest_seq = st.oldest_seq,
+                                  .crashes = st.crashes,
                                   .model = c->model,
                                   .weights = serving_weights(w),
                                   .version = c->version,

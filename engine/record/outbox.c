@@ -225,6 +225,7 @@ static int open_parts(struct outbox *o, const struct outbox_config *c, struct er
     buf_init(&o->text, OUTPUT_MAX_BYTES);
     buf_init(&o->desired, OUTPUT_MAX_BYTES);
     TRY(outbox_store_open(&o->store, o->path, c->sync_full, e));
+    TRY(outbox_store_begin_life(&o->store, e));
     TRY(queue_open(&o->tasks, QUEUE_ROOM, false, e));
     TRY(queue_open(&o->done, 2 * QUEUE_ROOM, true, e));
     o->new_rows_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -283,6 +284,7 @@ void outbox_close(struct outbox *o)
             outbox_drain(o);
         pthread_join(o->writer, NULL);
         outbox_drain(o);
+        outbox_store_end_life(&o->store);
     }
     queue_free(o->tasks);
     queue_free(o->done);

@@ -35,6 +35,7 @@ struct outbox_state {
     uint64_t committed_seq;
     uint64_t next_admission; /* above that of every record ever stored in this epoch, from 1 */
     uint64_t rows, dropped;
+    uint64_t crashes; /* lives of this file that did not end with outbox_close */
 };
 
 /* ERR_IO: path and what to do; ERR_CORRUPT: the file is no outbox. Starts the writer thread. */

@@ -99,6 +99,24 @@ out:
     return e ? err_wrap(e, "outbox") : rc;
 }
 
+int outbox_store_begin_life(struct outbox_store *s, struct err *e)
+{
+    uint64_t was_alive = 0;
+    int rc;
+    TRY(get_number(s, "crashes", &s->crashes, e));
+    TRY(get_number(s, "alive", &was_alive, e));
+    s->crashes += was_alive != 0;
+    TRY(set_number(s, "crashes", s->crashes, e));
+    TRY(set_number(s, "alive", 1, e));
+out:
+    return rc;
+}
+
+void outbox_store_end_life(struct outbox_store *s)
+{
+    (void)set_number(s, "alive", 0, NULL); /* a disk that refuses: counted as a crash, at worst */
+}
+
 void outbox_store_close(struct outbox_store *s)
 {
     db_close(s->db);

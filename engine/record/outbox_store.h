@@ -9,11 +9,15 @@ struct outbox_store {
     struct db *db;
     struct db_stmt *insert, *set_meta, *get_meta, *drop_to, *oldest, *weigh;
     uint64_t epoch, next_seq, oldest_seq, rows, bytes, dropped, committed_seq, next_admission;
+    uint64_t crashes;
 };
 
 MUST_USE int outbox_store_open(struct outbox_store *s, const char *path, bool sync_full,
                                struct err *e);
 void outbox_store_close(struct outbox_store *s);
+/* This process begins to use the file: an earlier one that did not end it well crashed. */
+MUST_USE int outbox_store_begin_life(struct outbox_store *s, struct err *e);
+void outbox_store_end_life(struct outbox_store *s);
 MUST_USE int outbox_store_insert(struct outbox_store *s, uint64_t seq, struct str json,
                                  struct err *e);
 /* Deletes rows up to seq; they were committed, or are dropped (then counted). */

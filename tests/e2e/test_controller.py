@@ -130,9 +130,12 @@ def test_unscored_outputs_are_no_low_reward(injector):
     lost = injector.frames(
         400, trial, lambda c: None if c and injector.rng.random() < 0.6 else injector.near(0.7))
     injector.send_and_wait(lost)
-    until(lambda: injector.route()["state"] == "stable", 20, "a guardrail ends the trial")
-    ends = [d for d in injector.decisions() if d["action"] == "rollback"]
-    assert [d["test"] for d in ends] == ["guardrail_unscored"]
+    until(lambda: injector.decisions()[-1]["action"] == "alert", 20, "the guardrail speaks")
+    decisions = injector.decisions()
+    assert [d["test"] for d in decisions if d["action"] == "alert"] == ["guardrail_unscored"]
+    assert not [d for d in decisions if d["action"] in ("rollback", "promote", "quarantine")]
+    assert injector.route()["state"] == "canary", "inconclusive: it goes on without a step"
+    replay_agrees(injector.system)
 
 
 def test_a_locked_database_is_said_and_survived(injector):

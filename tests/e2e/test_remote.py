@@ -215,9 +215,11 @@ def test_timeouts_in_one_arm_are_no_low_reward(folder, service):
             o["text"] = "a slow good answer" if is_late else "a good answer"
             engine.send(json.dumps(o).encode())
         until(lambda: i.system.count_outputs() == len(scores), 60, "all are stored")
-        until(lambda: i.route()["state"] == "stable", 30, "a guardrail ends the trial")
-        ends = [d for d in i.decisions() if d["action"] == "rollback"]
-        assert [d["test"] for d in ends] == ["guardrail_unscored"]
+        until(lambda: any(d["action"] == "alert" for d in i.decisions()), 30, "the guardrail speaks")
+        decisions = i.decisions()
+        assert [d["test"] for d in decisions if d["action"] == "alert"] == ["guardrail_unscored"]
+        assert not [d for d in decisions if d["action"] in ("rollback", "quarantine")]
+        assert i.route()["state"] == "canary"
         rows = i.system.rows("SELECT o.arm, s.reward, s.reason FROM scores s JOIN outputs o ON s.output = o.id")
         assert {(r[0], r[2]) for r in rows if r[1] is None} == {("challenger", "timeout")}
         assert {round(r[1], 3) for r in rows if r[1] is not None} == {0.881}

@@ -158,8 +158,22 @@ static double timeouts_as_zero(void)
 }
 
 struct ends {
-    double by_reward, by_guardrail;
+    double by_reward, by_guardrail; /* rollbacks */
+    double alerts;                  /* of the guardrail on unscored outputs */
 };
+
+static void count_end(void *ctx, const struct policy_event *ev, const struct policy_actions *acts)
+{
+    struct ends *ends = ctx;
+    (void)ev;
+    for (uint32_t i = 0; i < acts->n; i++) {
+        const struct policy_action *act = &acts->a[i];
+        bool is_unscored = strcmp(act->test, "guardrail_unscored") == 0;
+        ends->by_reward += act->kind == ACTION_ROLLBACK && strcmp(act->test, "rollback") == 0;
+        ends->by_guardrail += act->kind == ACTION_ROLLBACK && is_unscored;
+        ends->alerts += act->kind == ACTION_ALERT && is_unscored;
+    }
+}
 
 static struct ends timeouts_by_policy(double p_challenger)
 {
@@ -175,19 +189,19 @@ static struct ends timeouts_by_policy(double p_challenger)
     struct ends ends = {0};
     for (int i = 0; i < RUNS; i++) {
         sim_open(&sim, &s, (uint64_t)i + 1, 16, 1);
+        sim.on_event = count_end;
+        sim.ctx = &ends;
         uint64_t champion = sim_add_revision(&sim, knob, &a);
         uint64_t challenger = sim_add_revision(&sim, knob, &b);
         sim_champion(&sim, champion);
         sim_start(&sim, challenger, false, false);
-        struct policy_action act;
-        if (sim_run_until(&sim, ACTION_ROLLBACK, 4000, &act)) {
-            ends.by_reward += strcmp(act.test, "rollback") == 0;
-            ends.by_guardrail += strcmp(act.test, "guardrail_unscored") == 0;
-        }
+        for (int n = 0; n < 4000 && sim.challenger; n++)
+            sim_step(&sim);
         sim_close(&sim);
     }
     ends.by_reward /= RUNS;
     ends.by_guardrail /= RUNS;
+    ends.alerts /= RUNS;
     return ends;
 }
 
@@ -228,9 +242,11 @@ int main(void)
     struct ends t = timeouts_by_policy(0.07);
     /* Without any timeout it is 0.0095 here (8,000 runs); plus 3 errors. */
     report_at_most(&report, "timeouts 2%/7%, policy: false by reward", t.by_reward, 0.019);
-    report_at_most(&report, "timeouts 2%/7%, policy: guardrail (edge)", t.by_guardrail, GATE);
+    report_at_most(&report, "timeouts 2%/7%, policy: guardrail speaks (edge)", t.alerts, GATE);
     t = timeouts_by_policy(0.30);
-    report_at_least(&report, "timeouts 2%/30%, policy: guardrail acts", t.by_guardrail, 0.95);
+    report_at_least(&report, "timeouts 2%/30%, policy: guardrail speaks", t.alerts, 0.95);
+    report_at_most(&report, "timeouts 2%/30%, policy: rolled back for it", t.by_guardrail, 0.0);
+    report_at_most(&report, "timeouts 2%/30%, policy: false by reward", t.by_reward, 0.019);
     double pooled;
     double stratified;
     mix_shift(&pooled, &stratified);
