@@ -1,6 +1,6 @@
 """Milepost beside llama.cpp. A round is: probe, rival, ours, ours, rival, probe for the figures
-without a server (1, 2, 3); then the rival on Q4_0 (8), the servers (4, 5, 6) and the large file (7)
-once each, in an order that turns round from round to round."""
+without a server (1, 2, 3); then the servers (4, 5, 6) and the large file (7), once each in an order
+that turns round from round to round; then the rival on Q4_0 (8: figures 1 to 4 again)."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ def arguments():
     p.add_argument("--build", default=ROOT / "build" / "release", help="our build folder")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--minutes", type=float, default=20, help="start no further round after these")
-    p.add_argument("--only", default="1,2,3,4,5,6,7,8", help="figures, such as 1,2")
+    p.add_argument("--only", help="figures, such as 1,2; else all that --gates has")
     p.add_argument("--method", choices=("auto", "bench", "server"), default="auto",
                    help="figures 1-3, 7: by llama-bench, or both through their servers")
     p.add_argument("--gates", choices=("llama", "ik"), default="llama")
@@ -44,7 +44,10 @@ def arguments():
     a = p.parse_args()
     if not a.model:
         p.error("--model FILE (or MILEPOST_TEST_MODEL) is needed")
-    a.figures = {int(x) for x in a.only.split(",")}
+    known = {g.figure for g in gates.LLAMA} | {8} if a.gates == "llama" else {1, 2}
+    a.figures = {int(x) for x in a.only.split(",")} if a.only else known
+    if not a.figures <= known:
+        p.error(f"--only: figures are {', '.join(map(str, sorted(known)))}")
     return a
 
 
@@ -55,11 +58,12 @@ def cpu_flags():
     return set()
 
 
-def check_build(facts, any_build):
-    """The rival must use what this processor has, or the comparison says nothing."""
+def check_build(facts, any_build, repacks):
+    """The rival must use what this processor has, or the comparison says nothing. ik_llama.cpp
+    repacks without saying so."""
     info = facts["system_info"]
     lacking = [name for flag, name in WANTED if flag in cpu_flags() and f"{name} = 1" not in info]
-    if "REPACK = 1" not in info:
+    if repacks and "REPACK = 1" not in info:
         lacking.append("REPACK")
     if lacking and not any_build:
         sys.exit(f"the rival was built without {', '.join(lacking)} ({info or 'it does not tell'}); "
@@ -123,20 +127,21 @@ class Run:
 
     def one_round(self, number):
         figures, order = self.a.figures, ("rival", "ours")
+        again = {1, 2, 3, 4} if self.best else set()
+        wanted = {"rival": figures, "ours": figures | again}
         self.probe()
         for who in ("rival", "ours", "ours", "rival"):
-            self.alone(who, self.a.model, figures & {1, 2, 3})
+            self.alone(who, self.a.model, wanted[who] & {1, 2, 3})
         for who in order if number % 2 == 0 else reversed(order):
-            self.served(who, self.a.model, figures & {4, 5, 6})
+            self.served(who, self.a.model, wanted[who] & {4, 5, 6})
             self.alone(who, self.big, figures & {7})
-        if self.best:
-            self.alone("rival", self.best, figures & {1, 2, 3}, "best")
-            self.served("rival", self.best, figures & {4}, "best")
+        self.alone("rival", self.best, again & {1, 2, 3}, "best")
+        self.served("rival", self.best, again & {4}, "best")
         self.probe()
 
     def facts(self):
         f = self.rival.facts()
-        check_build(f, self.a.any_build)
+        check_build(f, self.a.any_build, self.a.gates == "llama")
         return {"machine": cpu_name(), "cores": self.cores, "model": Path(self.a.model).name,
                 "method": self.method, "rival": f,
                 "rival_omp": "OMP_PROC_BIND=true, OMP_PLACES one core a thread; taskset"}
@@ -186,7 +191,7 @@ def main():
     print_facts(facts)
     done = rounds(run)
     table = gates.LLAMA if a.gates == "llama" else gates.IK
-    rows = gates.judge(table, run.values, [p["read_gb_s"] for p in run.probes])
+    rows = gates.judge(table, run.values, [p["read_gb_s"] for p in run.probes], a.figures)
     if run.probes:
         print_probes(run)
     gates.print_rows(rows)

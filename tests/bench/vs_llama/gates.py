@@ -68,13 +68,13 @@ def is_met(gate, value, bar):
 
 
 def row(gate, ours, rival):
-    if not ours or (not rival and gate.kind not in ("limit", "floor")):
-        return None
-    value, text = value_of(gate, ours, rival)
+    """What was asked for and not measured is not met."""
+    is_there = ours and (rival or gate.kind in ("limit", "floor"))
+    value, text = value_of(gate, ours, rival) if is_there else (None, "not measured")
     return {"figure": gate.figure, "key": gate.key, "what": gate.what, "unit": gate.unit,
             "ours": ours, "rival": rival, "value": value, "text": text, "kind": gate.kind,
-            "gate": gate.gate, "aim": gate.aim, "met": is_met(gate, value, gate.gate),
-            "aim_met": is_met(gate, value, gate.aim)}
+            "gate": gate.gate, "aim": gate.aim, "met": is_there and is_met(gate, value, gate.gate),
+            "aim_met": is_there and is_met(gate, value, gate.aim)}
 
 
 def share_of_probe(ours, model_bytes, probes):
@@ -89,15 +89,17 @@ def share_of_probe(ours, model_bytes, probes):
             "aim_met": value >= 0.95}
 
 
-def judge(table, values, probes):
-    """Rows of all gates whose figures were measured. values: engine -> key -> list."""
-    rows = [row(g, values["ours"].get(g.key, []), values["rival"].get(g.key, [])) for g in table]
-    if values["ours"].get("decode_2t") and table is LLAMA:
-        size = median(values["rival"].get("model_bytes") or values["ours"]["model_bytes"])
-        rows.insert(1, share_of_probe(values["ours"]["decode_2t"], size, probes))
-    rows += [row(g, values["ours"].get(g.key, []), values["best"].get(g.key, []))
-             for g in BEST_FORMAT]
-    return [r for r in rows if r]
+def judge(table, values, probes, figures):
+    """Rows of the gates of `figures`. values: engine -> key -> list."""
+    ours = values["ours"]
+    rows = [row(g, ours.get(g.key, []), values["rival"].get(g.key, []))
+            for g in table if g.figure in figures]
+    sizes = values["rival"].get("model_bytes")  # llama-bench tells it
+    if 1 in figures and ours.get("decode_2t") and sizes and table is LLAMA:
+        rows.insert(1, share_of_probe(ours["decode_2t"], median(sizes), probes))
+    if table is LLAMA and 8 in figures:
+        rows += [row(g, ours.get(g.key, []), values["best"].get(g.key, [])) for g in BEST_FORMAT]
+    return rows
 
 
 def print_rows(rows):
@@ -105,6 +107,6 @@ def print_rows(rows):
     for r in rows:
         mark = "aim" if r["aim_met"] else "met" if r["met"] else "SHORT"
         unit = f", {r['unit']}" if r["unit"] else ""
-        print(f"{r['figure']:>2} {r['what'] + unit:50} {spread(r['ours']):>27} "
+        print(f"{r['figure']:>2} {r['what'] + unit:50} {spread(r['ours']) if r['ours'] else '-':>27} "
               f"{spread(r['rival']) if r['rival'] else '-':>27} {r['text']:>8} {r['gate']:>6g} "
               f"{r['aim']:>6g} {mark}")

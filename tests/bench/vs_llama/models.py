@@ -129,7 +129,7 @@ def as_q4_0(rival, model):
     tool = rival.program("llama-quantize")
     if not path.exists():
         if not tool.exists():
-            return None
+            sys.exit(f"figure 8 needs {tool} once, to make the Q4_0 file; or leave it out with --only")
         print(f"writing {path}", file=sys.stderr, flush=True)
         partial = path.with_suffix(".partial")
         subprocess.run(["nice", "-n", "19", tool, "--allow-requantize", model, partial, "Q4_0"],
