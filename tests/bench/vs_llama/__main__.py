@@ -18,6 +18,7 @@ import gates
 import install
 import models
 import served
+import witness
 from engines import Ours, Rival
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,6 +38,8 @@ def arguments():
     p.add_argument("--method", choices=("auto", "bench", "server"), default="auto",
                    help="figures 1-3, 7: by llama-bench, or both through their servers")
     p.add_argument("--gates", choices=("llama", "ik"), default="llama")
+    p.add_argument("--witness", action="store_true", help="let aiperf (PyPI) load both servers too, "
+                   "once, after the rounds; its numbers are printed beside ours")
     p.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     p.add_argument("--json", metavar="FILE", help="write everything measured")
     p.add_argument("--any-build", action="store_true",
@@ -184,6 +187,17 @@ def rounds(run):
     return number
 
 
+def hear_witness(run):
+    """Its rows; nothing it says is judged."""
+    program = witness.install()
+    if program is None:
+        print("witness: aiperf cannot be installed here", file=sys.stderr)
+        return []
+    rows = witness.measure(program, (run.rival, run.ours), run.ours, run.a.model, run.say)
+    witness.print_rows(rows)
+    return rows
+
+
 def main():
     a = arguments()
     run = Run(a)
@@ -199,10 +213,11 @@ def main():
     print(f"\n{done} whole rounds; {len(rows) - len(short)} of {len(rows)} gates met"
           + "".join(f"\n  short: #{r['figure']} {r['what']}: {r['text']}, gate {r['gate']:g}"
                     for r in short))
+    heard = hear_witness(run) if a.witness else []
     if a.json:
         Path(a.json).write_text(json.dumps(
             {**facts, "rounds": done, "probes": run.probes, "load_averages": run.loads,
-             "values": run.values, "rows": rows}, indent=1), encoding="utf-8")
+             "values": run.values, "rows": rows, "witness": heard}, indent=1), encoding="utf-8")
     return 1 if a.check and (short or run.broke or done == 0) else 0
 
 

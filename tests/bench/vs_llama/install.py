@@ -23,9 +23,12 @@ CMAKE_ARGS = " ".join((
     f"-DLLAMA_BUILD_NUMBER={VERSION.split('.', maxsplit=1)[0]}"))
 
 
+def cache_base():
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "milepost"
+
+
 def cache_folder():
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "milepost" / f"rival-{PACKAGE}-{VERSION}"
+    return cache_base() / f"rival-{PACKAGE}-{VERSION}"
 
 
 def programs_in(folder):

@@ -4,12 +4,13 @@
 The GGUF layout and the Q4_1 block (f16 scale, f16 minimum, 32 nibbles) follow the GGUF
 specification (docs/gguf.md of the ggml repository) and tests/e2e/tiny_model.py."""
 
-import os
 import random
 import struct
 import subprocess
 import sys
 from pathlib import Path
+
+from install import cache_base
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "e2e"))
 from tiny_model import (ALIGNMENT, ARRAY, BOOL, FLOAT32, INT32, SPECIALS,  # noqa: E402
@@ -22,8 +23,7 @@ CHUNK_BLOCKS = 1 << 16
 
 
 def cache_folder():
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "milepost" / "bench-models"
+    folder = cache_base() / "bench-models"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
