@@ -5,6 +5,7 @@
 #include "common/options.h"
 
 #include "common/nearest.h"
+#include "common/tone.h"
 
 #include <string.h>
 
@@ -157,7 +158,8 @@ void opt_help(const struct opt_group *group, size_t n_group, FILE *to)
     for (size_t g = 0; g < n_group; g++) {
         if (group[g].n == 0)
             continue;
-        fprintf(to, "\n%s:\n", group[g].title);
+        fprintf(to, "\n%s%s:%s\n", tone_begin(to, TONE_TITLE), group[g].title,
+                tone_end(to, TONE_TITLE));
         for (size_t i = 0; i < group[g].n; i++) {
             const struct opt *o = &group[g].opt[i];
             if (!o->help)

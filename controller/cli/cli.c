@@ -4,13 +4,15 @@
 #include "controller/cli/cli.h"
 
 #include "common/http_client.h"
+#include "common/nearest.h"
+#include "common/tone.h"
 
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { ARENA_MAX_MIB = 64, PATH_MAX_BYTES = 4096 };
+enum { MAX_WORDS = 16, ARENA_MAX_MIB = 64, PATH_MAX_BYTES = 4096 };
 
 static const char *const CONFIG_PLACES[] = {"milepost.yaml", "deploy/milepost.yaml",
                                             "/etc/milepost/milepost.yaml"};
@@ -42,6 +44,26 @@ int cli_reload(struct cli *c, struct err *e)
     return milepost_config_load(c->config_path, c->set.item, c->set.n, &c->arena, &c->config, e);
 }
 
+/* The first argument against the words there are. */
+static int check_word(const struct cli_usage *u, const char *given, struct err *e)
+{
+    struct arena a;
+    const char *name[MAX_WORDS];
+    size_t n = 0;
+    arena_init(&a, 4 * KiB);
+    for (struct str rest = str_from(u->words), word; n < MAX_WORDS && str_split(&rest, ' ', &word);)
+        name[n++] = arena_str(&a, word).p;
+    bool is_known = false;
+    for (size_t i = 0; i < n; i++)
+        is_known = is_known || strcmp(given, name[i]) == 0;
+    const char *near = is_known ? NULL : nearest_name(str_from(given), name, n);
+    int rc = is_known ? ERR_OK
+                      : err_set(e, ERR_INVALID, "'%.60s' is none of: %s%s%s%s", given, u->words,
+                                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    arena_free(&a);
+    return rc;
+}
+
 int cli_begin(struct cli *c, const struct cli_usage *u, int argc, char **argv, int *n_args)
 {
     const struct opt shared[] = {
@@ -58,6 +80,10 @@ int cli_begin(struct cli *c, const struct cli_usage *u, int argc, char **argv, i
     struct err e = {0};
     int given = 0;
 
+    if (c->outline != NULL) {
+        c->outline->show(c->outline->ctx, u, groups, 2);
+        return CLI_OK;
+    }
     arena_init(&c->arena, ARENA_MAX_MIB * MiB);
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -72,6 +98,8 @@ int cli_begin(struct cli *c, const struct cli_usage *u, int argc, char **argv, i
                 given < u->min_args ? "an argument is missing" : "too many arguments", u->line);
         return cli_fail(&e);
     }
+    if (u->words != NULL && given > 0 && check_word(u, argv[0], &e) != ERR_OK)
+        return cli_fail(&e);
     *n_args = given;
     if (u->needs_no_config)
         return CLI_CONTINUE;
@@ -87,7 +115,8 @@ void cli_end(struct cli *c)
 
 int cli_fail(const struct err *e)
 {
-    fprintf(stderr, "milepost: %s\n", e->msg);
+    fprintf(stderr, "%smilepost:%s %s\n", tone_begin(stderr, TONE_BAD), tone_end(stderr, TONE_BAD),
+            e->msg);
     return e->code == ERR_INVALID ? CLI_USAGE : CLI_FAILED;
 }
 

@@ -20,7 +20,16 @@ enum cli_exit {
 
 struct http_client;
 
+struct cli_usage;
+
+/* Told what a command takes instead of running it: by cli_begin, for completion. */
+struct cli_outline {
+    void (*show)(void *ctx, const struct cli_usage *u, const struct opt_group *groups, size_t n);
+    void *ctx;
+};
+
 struct cli {
+    const struct cli_outline *outline; /* NULL = run */
     const char *config_path; /* NULL = the first that exists of the usual places, else defaults */
     struct opt_list set;     /* overrides key=value */
     const char *controller;  /* URL, NULL = from the configuration */
@@ -39,13 +48,16 @@ struct cli_command {
     int (*run)(struct cli *c, int argc, char **argv);
 };
 
+enum { CLI_COMMANDS_N = 18 };
+extern const struct cli_command CLI_COMMANDS[CLI_COMMANDS_N];
+
 struct cli_usage {
     const char *line;  /* "milepost scores [--worst] [--limit N]" */
     const char *about; /* a paragraph */
     const struct opt *opt;
     size_t n_opt;
     int min_args, max_args; /* positional */
-    const char *words;      /* what the first one may be, for completion; NULL = anything */
+    const char *words;      /* what the first one may be, blanks between; NULL = anything */
     bool needs_no_config;   /* do not load it */
 };
 
@@ -64,6 +76,7 @@ int cmd_rescore(struct cli *c, int argc, char **argv);
 int cmd_config(struct cli *c, int argc, char **argv);
 int cmd_replay(struct cli *c, int argc, char **argv);
 int cmd_bench(struct cli *c, int argc, char **argv);
+int cmd_completion(struct cli *c, int argc, char **argv);
 int cmd_engine(struct cli *c, int argc, char **argv);
 int cmd_demo(struct cli *c, int argc, char **argv);
 

@@ -85,6 +85,7 @@ int cmd_config(struct cli *c, int argc, char **argv)
                  "as JSON Schema.",
         .min_args = 1,
         .max_args = 2,
+        .words = "check print reference schema",
         .needs_no_config = true};
     struct err e = {0};
     int n_args, rc;
@@ -95,10 +96,7 @@ int cmd_config(struct cli *c, int argc, char **argv)
     c->config_path = cli_find_config(n_args == 2 ? argv[1] : c->config_path);
     if (strcmp(argv[0], "check") == 0)
         rc = check(c, &e);
-    else if (strcmp(argv[0], "print") == 0 || strcmp(argv[0], "reference") == 0 ||
-             strcmp(argv[0], "schema") == 0)
-        rc = print(c, argv[0], &e);
     else
-        rc = err_set(&e, ERR_INVALID, "'%s' is none of check, print, reference, schema", argv[0]);
+        rc = print(c, argv[0], &e);
     return rc == ERR_OK ? CLI_OK : cli_fail(&e);
 }

@@ -3,8 +3,6 @@
 #include "controller/cli/cli.h"
 #include "controller/cli/print.h"
 
-#include "common/nearest.h"
-
 #include <string.h>
 
 struct engine_action {
@@ -22,20 +20,13 @@ static const struct engine_action ACTIONS[] = {
 
 enum { N_ACTIONS = sizeof ACTIONS / sizeof *ACTIONS };
 
-static const struct engine_action *find_action(const char *name, struct err *e)
+/* The name was checked against the words of the usage. */
+static const struct engine_action *find_action(const char *name)
 {
-    const char *names[N_ACTIONS];
-    for (size_t i = 0; i < N_ACTIONS; i++) {
-        names[i] = ACTIONS[i].name;
-        if (strcmp(name, names[i]) == 0)
-            return &ACTIONS[i];
-    }
-    const char *near = nearest_name(str_from(name), names, N_ACTIONS);
-    err_set(e, ERR_INVALID,
-            "engine: no action '%s'%s%s%s; there are list, drain, resume, flush-cache and "
-            "load-weights FILE",
-            name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    return NULL;
+    size_t i = 0;
+    while (i + 1 < N_ACTIONS && strcmp(name, ACTIONS[i].name) != 0)
+        i++;
+    return &ACTIONS[i];
 }
 
 static int list_engines(struct cli *c, struct err *e)
@@ -95,9 +86,7 @@ int cmd_engine(struct cli *c, int argc, char **argv)
 
     if (code != CLI_CONTINUE)
         return code;
-    const struct engine_action *a = find_action(argv[0], &e);
-    if (!a)
-        return cli_fail(&e);
+    const struct engine_action *a = find_action(argv[0]);
     bool takes_engine = a->order != NULL;
     if (n_args < 1 + a->n_args || n_args > 1 + a->n_args + takes_engine) {
         err_set(&e, ERR_INVALID, "engine %s%s%s", a->name, a->n_args ? " needs a FILE" : "",

@@ -310,7 +310,8 @@ int cmd_experiment(struct cli *c, int argc, char **argv)
         .opt = options,
         .n_opt = sizeof options / sizeof options[0],
         .min_args = 1,
-        .max_args = 2};
+        .max_args = 2,
+        .words = "plan start list report stop"};
     struct err e = {0};
     int n_args;
     int code = cli_begin(c, &usage, argc, argv, &n_args);

@@ -208,9 +208,7 @@ static int run(struct cli *c, struct params_options *o, int n_args, char **args,
         return history(c, o, e);
     if (strcmp(verb, "diff") == 0)
         return diff(c, o, n_args - 1, args + 1, e);
-    if (strcmp(verb, "set") == 0)
-        return set(c, o, n_args - 1, args + 1, e);
-    return err_set(e, ERR_INVALID, "'%s' is none of show, set, history, diff", verb);
+    return set(c, o, n_args - 1, args + 1, e);
 }
 
 int cmd_params(struct cli *c, int argc, char **argv)
@@ -232,7 +230,8 @@ int cmd_params(struct cli *c, int argc, char **argv)
                  "most a client may ask for.",
         .opt = options,
         .n_opt = 4,
-        .max_args = 64};
+        .max_args = 64,
+        .words = "show set history diff"};
     struct err e = {0};
     int n_args;
     int code = cli_begin(c, &usage, argc, argv, &n_args);

@@ -14,16 +14,26 @@ int table_init(struct table *t, struct arena *a, const char *const *titles, size
     for (size_t i = 0; i < n; i++)
         t->title[i] = titles[i];
     t->cell = arena_array(a, TABLE_MAX_ROWS * n, sizeof *t->cell);
-    return t->cell != NULL ? ERR_OK : err_set(e, ERR_NOMEM, "a table of %zu columns", n);
+    t->tone = arena_array(a, TABLE_MAX_ROWS * n, sizeof *t->tone);
+    return t->cell != NULL && t->tone != NULL ? ERR_OK
+                                              : err_set(e, ERR_NOMEM, "a table of %zu columns", n);
 }
 
 void table_row(struct table *t, const char *const *cells)
 {
     if (t->n_row == TABLE_MAX_ROWS)
         return;
-    for (size_t i = 0; i < t->n_column; i++)
+    for (size_t i = 0; i < t->n_column; i++) {
         t->cell[t->n_row * t->n_column + i] = cells[i] != NULL ? cells[i] : "";
+        t->tone[t->n_row * t->n_column + i] = TONE_PLAIN;
+    }
     t->n_row++;
+}
+
+void table_tone(struct table *t, size_t column, enum tone tone)
+{
+    if (t->n_row > 0)
+        t->tone[(t->n_row - 1) * t->n_column + column] = tone;
 }
 
 static size_t width_of(const char *text)
@@ -35,15 +45,20 @@ static size_t width_of(const char *text)
     return n;
 }
 
-static void put_cell(FILE *to, const char *text, size_t width, bool is_right, bool is_last)
-{
-    int pad = (int)(width - width_of(text));
+struct cell {
+    const char *text;
+    size_t width;
+    enum tone tone;
+    bool is_right, is_last;
+};
 
-    if (is_right)
-        fprintf(to, "%*s%s", pad, "", text);
-    else
-        fprintf(to, "%s%*s", text, is_last ? 0 : pad, "");
-    fputs(is_last ? "\n" : "  ", to);
+static void put_cell(FILE *to, const struct cell *c)
+{
+    int pad = (int)(c->width - width_of(c->text));
+
+    fprintf(to, "%*s%s%s%s%*s%s", c->is_right ? pad : 0, "", tone_begin(to, c->tone), c->text,
+            tone_end(to, c->tone), c->is_right || c->is_last ? 0 : pad, "",
+            c->is_last ? "\n" : "  ");
 }
 
 void table_print(const struct table *t, FILE *to)
@@ -57,14 +72,16 @@ void table_print(const struct table *t, FILE *to)
             width[i] = w > width[i] ? w : width[i];
         }
     }
-    for (size_t i = 0; i < t->n_column; i++) {
-        bool is_right = t->title[i][0] == '>';
-        put_cell(to, t->title[i] + is_right, width[i], is_right, i + 1 == t->n_column);
+    for (size_t at = 0; at < (t->n_row + 1) * t->n_column; at++) {
+        size_t i = at % t->n_column;
+        bool is_title = at < t->n_column, is_right = t->title[i][0] == '>';
+        put_cell(to, &(struct cell){.text = is_title ? t->title[i] + is_right
+                                                     : t->cell[at - t->n_column],
+                                    .width = width[i],
+                                    .tone = is_title ? TONE_TITLE : t->tone[at - t->n_column],
+                                    .is_right = is_right,
+                                    .is_last = i + 1 == t->n_column});
     }
-    for (size_t r = 0; r < t->n_row; r++)
-        for (size_t i = 0; i < t->n_column; i++)
-            put_cell(to, t->cell[r * t->n_column + i], width[i], t->title[i][0] == '>',
-                     i + 1 == t->n_column);
 }
 
 const char *json_text_of(const json_t *object, const char *key)

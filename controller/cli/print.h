@@ -4,6 +4,7 @@
 
 #include "common/arena.h"
 #include "common/clock.h"
+#include "common/tone.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -17,12 +18,15 @@ struct table {
     size_t n_column, n_row;
     const char *title[TABLE_MAX_COLUMNS];
     const char **cell; /* [n_row][n_column] */
+    enum tone *tone;   /* [n_row][n_column] */
 };
 
 MUST_USE int table_init(struct table *t, struct arena *a, const char *const *titles, size_t n,
                         struct err *e);
 /* Takes n_column texts; rows past the maximum are left out. */
 void table_row(struct table *t, const char *const *cells);
+/* Of a cell of the last row. */
+void table_tone(struct table *t, size_t column, enum tone tone);
 void table_print(const struct table *t, FILE *to);
 
 /* Values of an object by key, never NULL: "" for an absent text, "-" for an absent number. */

@@ -2,6 +2,8 @@
 #include "controller/cli/cli.h"
 #include "controller/cli/print.h"
 
+#include <math.h>
+
 /* "json=fail(no value) length=pass" */
 static const char *checks_line(struct arena *a, const json_t *checks)
 {
@@ -42,6 +44,12 @@ static int print_scores(struct cli *c, const json_t *scores, struct err *e)
                                checks_line(a, json_object_get(v, "checks")),
                                one_line(a, json_text_of(v, "text"), 50)};
         table_row(&t, cells);
+        double reward = json_real_of(v, "reward");
+        table_tone(&t, 5,
+                   isnan(reward)   ? TONE_WARN
+                   : reward < 0.5  ? TONE_BAD
+                   : reward >= 1.0 ? TONE_GOOD
+                                   : TONE_PLAIN);
     }
     if (t.n_row == 0)
         printf("no scores yet\n");

@@ -37,6 +37,12 @@ int print_engines(struct cli *c, const json_t *engines, int64_t desired, struct 
                                json_number_of(a, v, "outbox_dropped", 0),
                                applied(a, v, desired)};
         table_row(&t, cells);
+        if (json_is_true(json_object_get(v, "is_stale")))
+            table_tone(&t, 1, TONE_BAD);
+        if (json_int_of(v, "outbox_dropped") > 0)
+            table_tone(&t, 7, TONE_BAD);
+        if (json_int_of(v, "desired_version") != desired)
+            table_tone(&t, 8, TONE_WARN);
     }
     if (t.n_row == 0)
         printf("no engine has reported yet\n");
@@ -65,6 +71,8 @@ static void add_arm(struct arena *a, struct table *t, const json_t *route, const
                            json_number_of(a, v, "upper", 3),
                            params_line(a, json_object_get(v, "params"))};
     table_row(t, cells);
+    if (is_champion && json_is_true(json_object_get(route, "is_paused")))
+        table_tone(t, 2, TONE_WARN);
 }
 
 static void print_tests(struct arena *a, const json_t *route)

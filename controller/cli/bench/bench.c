@@ -12,6 +12,8 @@ enum { N_KINDS = sizeof KINDS / sizeof KINDS[0] };
 
 int cmd_bench(struct cli *c, int argc, char **argv)
 {
+    if (c->outline)
+        return bench_serve(c, 0, NULL);
     for (size_t i = 0; argc > 0 && i < N_KINDS; i++)
         if (strcmp(argv[0], KINDS[i].name) == 0)
             return KINDS[i].run(c, argc - 1, argv + 1);

@@ -378,7 +378,8 @@ int bench_serve(struct cli *c, int argc, char **argv)
             "outside: time to first token, gaps, end-to-end time, throughput, goodput. Exit 1\n"
             "when a request failed.",
         .opt = options,
-        .n_opt = sizeof options / sizeof options[0]};
+        .n_opt = sizeof options / sizeof options[0],
+        .words = "serve kernel"}; /* in front of the options: for completion */
     struct err e = {0};
     int n_args;
     int code = cli_begin(c, &usage, argc, argv, &n_args);

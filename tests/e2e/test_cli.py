@@ -1,0 +1,146 @@
+"""The milepost command for people: completion as bash and zsh do it, colour, errors that say what
+to do, orders to an engine."""
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from system import BIN, SLOW, until
+
+MILEPOST = BIN / "milepost"
+
+
+def run(*words, **env):
+    return subprocess.run([MILEPOST, *words], capture_output=True, text=True, timeout=60 * SLOW,
+                          env={**os.environ, **env})
+
+
+def commands():
+    return re.findall(r"^  ([a-z]+) ", run("--help").stdout, re.M)
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("completion") / "milepost.bash"
+    path.write_text(run("completion", "bash").stdout)
+    return path
+
+
+def complete(script, *words, folder="/"):
+    """What bash offers for the last word."""
+    words = ["milepost", *words]
+    line = (f"source {script}; cd {folder}; COMP_WORDS=({' '.join(repr(w) for w in words)}); "
+            f"COMP_CWORD={len(words) - 1}; _milepost; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
+    done = subprocess.run(["bash", "--norc", "-ec", line], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return set(done.stdout.split())
+
+
+def test_bash_completes_what_the_help_lists(script, tmp_path):
+    assert complete(script, "") == {*commands(), "--help", "--version"}
+    assert complete(script, "para") == {"params"}
+    for command in commands():
+        words = (command, "serve") if command == "bench" else (command,)
+        listed = set(re.findall(r"^ *(?:-\w, )? *(--[a-z0-9-]+)", run(*words, "--help").stdout, re.M))
+        offered = {w for w in complete(script, command, "-") if w.startswith("--")}
+        assert offered == listed and "--help" in offered, command
+    assert complete(script, "engine", "") == {"list", "drain", "resume", "flush-cache", "load-weights"}
+    assert complete(script, "params", "s") == {"show", "set"}
+    (tmp_path / "mine.yaml").touch()
+    assert complete(script, "status", "--config", "mi", folder=tmp_path) == {"mine.yaml"}
+    assert not complete(script, "scores", "--limit", "")
+
+
+def test_a_misspelt_word_gets_the_one_that_is_offered(script, tmp_path):
+    offered = {c: complete(script, c, "", folder=tmp_path) for c in commands() if c != "bench"}
+    assert len([c for c in offered if offered[c]]) >= 5
+    for command, words in offered.items():
+        for word in words:
+            done = run(command, word + "x")
+            assert done.returncode == 2 and f"did you mean '{word}'" in done.stderr, (command, word)
+
+
+def shell(argv, *lines, seconds=10):
+    """What an interactive program shows for these lines, each typed when it is quiet."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execvpe(argv[0], argv, {**os.environ, "TERM": "xterm", "PS1": "$ ", "NO_COLOR": ""})
+    shown = b""
+    try:
+        for line in (None, *lines):
+            if line is not None:
+                os.write(fd, line.encode())
+            end = time.monotonic() + seconds * SLOW
+            while time.monotonic() < end and select.select([fd], [], [], 0.7 * SLOW)[0]:
+                try:
+                    data = os.read(fd, 65536)
+                except OSError:  # the program has ended
+                    break
+                if not data:
+                    break
+                shown += data
+    finally:
+        os.close(fd)
+        os.waitpid(pid, 0)
+    return shown.decode(errors="replace")
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="skipped: no zsh")
+def test_zsh_completes(tmp_path):
+    script = tmp_path / "milepost.zsh"
+    script.write_text(run("completion", "zsh").stdout)
+    shown = shell(["zsh", "-f"], "autoload -U compinit; compinit -D -u\n", "\n", f"source {script}\n",
+                  "milepost par\t\x15", "milepost engine flu\t\x15", "milepost scores --lim\t\x15", "exit\n")
+    for word in ("params ", "flush-cache ", "--limit "):
+        assert word.strip() in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown), shown
+
+
+def test_colour_only_on_a_terminal():
+    assert "\x1b" not in run("--help").stdout and "\x1b" not in run("nonsense").stderr
+    assert "\x1b[1m" in shell([str(MILEPOST), "--help"], seconds=5)
+    assert "\x1b[31m" in shell([str(MILEPOST), "params", "shw"], seconds=5)
+    assert "\x1b" not in shell(["env", "NO_COLOR=1", str(MILEPOST), "--help"], seconds=5)
+    assert "\x1b" not in shell(["env", "TERM=dumb", str(MILEPOST), "--help"], seconds=5)
+
+
+@pytest.mark.parametrize("words, says", [
+    (["statsu"], "did you mean 'status'"),
+    (["status", "--jsn"], "did you mean --json"),
+    (["scores", "--limit", "many"], "whole number in [1, 1000]"),
+    (["scores", "--limit"], "needs a value"),
+    (["engine"], "Usage: milepost engine"),
+    (["engine", "load-weights"], "needs a FILE"),
+    (["status", "--controller", "http://127.0.0.1:1"], "milepost up"),
+    (["config", "check", "/nowhere.yaml"], "/nowhere.yaml"),
+])
+def test_errors_say_what_to_do(words, says):
+    done = run(*words)
+    assert done.returncode in (1, 2) and says in done.stderr, done.stderr
+    assert done.stdout == ""
+
+
+def test_orders_to_an_engine(make_system, tiny):
+    system = make_system(tiny)
+    system.start()
+
+    def engine(*words):
+        return run("engine", *words, "--config", str(system.config))
+
+    until(lambda: "e1" in engine("list").stdout, 20, "the engine is listed")
+    assert "no new requests" in engine("drain").stdout
+    assert system.chat()[0] == 503
+    assert "taken again" in engine("resume", "e1").stdout
+    assert system.chat(max_tokens=4)[0] == 200
+    assert "forgotten" in engine("flush-cache").stdout
+    assert "serve" in engine("load-weights", str(tiny)).stdout
+    refused = engine("load-weights", "/nowhere.gguf")
+    assert refused.returncode == 1 and "the engine refused: /nowhere.gguf" in refused.stderr
+    missing = engine("drain", "e2")
+    assert missing.returncode == 1 and "no engine 'e2'" in missing.stderr
+    assert system.chat(max_tokens=4)[0] == 200
