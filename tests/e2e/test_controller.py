@@ -155,3 +155,25 @@ def test_a_locked_database_is_said_and_survived(injector):
     injector.send_and_wait(frames)
     assert injector.route()["state"] == "safe"
     replay_agrees(system)
+
+
+def test_latency_is_what_the_engine_measured(injector):
+    """Nearest-rank percentiles of the last outputs, and the share of prompts found in the cache."""
+    whole = []
+    for i in range(1, 201):
+        ttft, decode = 1000 * i, 500 * injector.rng.randrange(200)
+        whole.append((ttft + decode) / 1000)
+        injector.send([injector.frame("champion", 1, "", 1.0, 0.5, queue_us=10 * i, ttft_us=ttft,
+                                      decode_us=decode, prompt_tokens=40, cached_tokens=10)])
+    injector.send_and_wait([])
+    load = injector.system.get("controller", "/api/load")[2]
+    assert load["n"] == 200 and load["prefix_hit_ratio"] == 0.25
+    assert load["ttft_ms"] == {"p50": 100.0, "p90": 180.0, "p99": 198.0}
+    assert load["queue_ms"]["p99"] == 1.98
+    whole.sort()
+    assert load["e2e_ms"] == {"p50": whole[99], "p90": whole[179], "p99": whole[197]}
+    slices = load["slices"]
+    assert len(slices) == 40 and slices[-1]["at_us"] == load["now_us"]
+    spans = [b["at_us"] - a["at_us"] for a, b in zip(slices, slices[1:])]
+    total = sum(s["tokens_per_second"] for s in slices) * sum(spans) / len(spans) / 1e6
+    assert math.isclose(total, 3 * 200, rel_tol=0.05)
