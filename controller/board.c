@@ -171,6 +171,13 @@ static json_t *ramp_json(const struct policy_settings *s)
     return list;
 }
 
+static double champion_share(const struct policy_view *v)
+{
+    if (v->n_arm)
+        return v->arm_share[0];
+    return v->challenger ? 1.0 - v->share : 1.0;
+}
+
 static json_t *route_json(const struct board_facts *f, const struct ledger_route *r)
 {
     struct policy_view v;
@@ -181,7 +188,7 @@ static json_t *route_json(const struct board_facts *f, const struct ledger_route
     put_text(o, "state", v.phase);
     put(o, "is_paused", json_boolean(strcmp(v.phase, "safe") == 0));
     put_text(o, "experiment", v.challenger || v.n_arm ? v.experiment : "");
-    put(o, "champion", arm_json(f, &r->arm[0], v.challenger ? 1.0 - v.share : 1.0));
+    put(o, "champion", arm_json(f, &r->arm[0], champion_share(&v)));
     put(o, "challenger", arm_json(f, &r->arm[1], v.share));
     put(o, "ramp", ramp_json(policy_settings_of(r->course.policy)));
     put(o, "tests", tests_json(&v));
