@@ -179,7 +179,7 @@ json_t *experiment_report(const struct experiment *x)
     put_u64(o, "allocation", x->allocation);
     put_u64(o, "rounds", x->n_rounds);
     put(o, "log_threshold", json_num(contest_log_threshold(&x->contest, x->plan.alpha)));
-    put(o, "split_p", json_num(experiment_split_p(x)));
+    put(o, "split_p", x->plan.law == LAW_SLICES ? json_null() : json_num(experiment_split_p(x)));
     put(o, "is_split_broken", json_boolean(x->is_split_broken));
     put_u64(o, "late", x->queue.n_late);
     put_u64(o, "missing", x->queue.n_missing);
