@@ -2,6 +2,7 @@
 #include "controller/api_read.h"
 
 #include "common/json.h"
+#include "common/json_members.h"
 #include "controller/stats/confseq.h"
 #include "controller/store/pack.h"
 
@@ -120,36 +121,48 @@ int api_read_decision(struct store *s, int64_t number, json_t **out, struct err 
 }
 
 /* What a client sent and got, from the record as it was received; cut for display. */
-static void put_text(json_t *o, struct str raw)
+/* The last message's content, or the prompt. */
+static void put_prompt(json_t *o, struct str messages, struct str prompt)
 {
     json_t *v = NULL;
-    if (json_parse(raw, 0, &v, NULL) != ERR_OK)
-        return;
-    struct json_at root = json_root(v);
     struct str text = {0};
-    if (json_opt_str(&root, "text", &text, NULL) == ERR_OK)
-        put(o, "text", json_str(str_slice(text, 0, TEXT_SHOWN)));
-    json_t *messages = json_object_get(v, "messages");
-    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
-    struct json_at at = json_root(last ? last : v);
-    struct str prompt = {0};
-    if (json_opt_str(&at, last ? "content" : "prompt", &prompt, NULL) == ERR_OK)
-        put(o, "prompt", json_str(str_slice(prompt, 0, TEXT_SHOWN)));
+    if (json_parse(messages.n ? messages : prompt, JSON_ANY_VALUE, &v, NULL) != ERR_OK)
+        return;
+    json_t *last = json_array_get(v, json_array_size(v) - 1);
+    struct json_at root = json_root(last ? last : v), content = json_field(&root, "content");
+    if (json_get_str(last ? &content : &root, &text, NULL) == ERR_OK)
+        put(o, "prompt", json_str(str_slice(text, 0, TEXT_SHOWN)));
     json_decref(v);
 }
 
-static void put_record(json_t *o, struct db_stmt *q, int column)
+/* Only what is shown is read: most of a record are token ids. */
+static void put_text(json_t *o, struct str raw)
 {
-    struct buf scratch;
-    struct str text = {0};
-    buf_init(&scratch, 16 * MiB);
-    if (pack_read(q, column, &scratch, &text, NULL) == ERR_OK && text.p)
-        put_text(o, text);
-    buf_free(&scratch);
+    struct json_members all;
+    struct json_member m;
+    struct str found[3] = {{0}};
+    static const char *const KEYS[] = {"messages", "prompt", "text"};
+    json_t *text = NULL;
+    int rc = json_members_open(&all, raw, NULL);
+    while (rc == ERR_OK && (rc = json_members_next(&all, &m, NULL)) == ERR_OK)
+        for (int i = 0; i < 3; i++)
+            if (str_eq_c(m.key, KEYS[i]))
+                found[i] = m.value;
+    if (rc != ERR_NOT_FOUND)
+        return;
+    struct str shown = {0};
+    if (json_parse(found[2], JSON_ANY_VALUE, &text, NULL) == ERR_OK) {
+        struct json_at at = json_root(text);
+        if (json_get_str(&at, &shown, NULL) == ERR_OK)
+            put(o, "text", json_str(str_slice(shown, 0, TEXT_SHOWN)));
+    }
+    json_decref(text);
+    put_prompt(o, found[0], found[1]);
 }
 
-static json_t *score_json(struct db_stmt *q)
+static json_t *score_json(struct db_stmt *q, struct unpacker *u)
 {
+    struct str raw = {0};
     json_t *o = json_object();
     put(o, "row", col_int(q, 0));
     put(o, "engine", col_text(q, 1));
@@ -165,7 +178,8 @@ static json_t *score_json(struct db_stmt *q)
     put(o, "checks", col_json(q, 11));
     put(o, "finish_reason", col_text(q, 12));
     put(o, "created_us", col_int(q, 13));
-    put_record(o, q, 14);
+    if (unpacker_read(u, q, 14, &raw, NULL) == ERR_OK && raw.p)
+        put_text(o, raw);
     return o;
 }
 
@@ -178,6 +192,9 @@ int api_read_scores(struct store *s, struct str route, bool worst, int64_t limit
                     struct err *e)
 {
     struct db_stmt *q;
+    struct unpacker *u = unpacker_new();
+    if (!u)
+        return err_set(e, ERR_NOMEM, "no memory for an answer");
     json_t *list = json_array();
     int rc = store_statement(
         s,
@@ -196,7 +213,8 @@ int api_read_scores(struct store *s, struct str route, bool worst, int64_t limit
             db_bind_i64(q, 3, WORST_AMONG);
     }
     while (rc == ERR_OK && (rc = db_step(q, e)) == ERR_OK)
-        json_array_append_new(list, score_json(q));
+        json_array_append_new(list, score_json(q, u));
+    unpacker_free(u);
     return wrap("scores", list, end_of(rc), out, e);
 }
 

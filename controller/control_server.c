@@ -171,6 +171,16 @@ static int on_heartbeat(struct control_server *cs, struct ledger *l,
     return rc == ERR_OK ? note_oldest(l, b->engine, b, e) : rc;
 }
 
+static void on_applied(struct control_server *cs, const struct control_applied *a)
+{
+    struct engine_peer *p = seen(cs, a->engine);
+    bool is_news = p->beat.desired_version != a->desired_version;
+    p->beat.desired_version = a->desired_version;
+    /* A document of before this process, or of before the last one, says nothing about the way. */
+    if (is_news && cs->on_applied && a->desired_version == cs->text_version && cs->committed.us)
+        cs->on_applied(cs->on_applied_ctx, p, mono_since_us(cs->committed, p->seen));
+}
+
 static int on_message(struct control_server *cs, struct ledger *l, struct err *e)
 {
     struct control m;
@@ -186,7 +196,7 @@ static int on_message(struct control_server *cs, struct ledger *l, struct err *e
     case CONTROL_HEARTBEAT:
         return on_heartbeat(cs, l, &m.heartbeat, e);
     case CONTROL_APPLIED:
-        seen(cs, m.applied.engine)->beat.desired_version = m.applied.desired_version;
+        on_applied(cs, &m.applied);
         return ERR_OK;
     case CONTROL_RESULT:
         engine_orders_result(&cs->orders, buf_str(&cs->identity), &m.result);
@@ -235,8 +245,10 @@ static int encode_desired(struct control_server *cs, struct ledger *l, struct er
     int rc = ledger_desired(l, &cs->arena, &m.desired, e);
     if (rc == ERR_OK)
         rc = control_encode(&m, &cs->text, e);
-    if (rc == ERR_OK)
+    if (rc == ERR_OK) {
+        cs->committed = cs->text_version ? l->committed : (struct mono){0};
         cs->text_version = l->desired_version;
+    }
     return rc;
 }
 

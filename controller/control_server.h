@@ -29,6 +29,10 @@ struct control_server {
     uint32_t n_peer;
     struct buf frame, identity, text; /* text: the desired document, encoded */
     uint64_t text_version;
+    struct mono committed; /* when text_version was */
+    /* An engine applied what was committed so long ago. May be NULL. Writer thread. */
+    void (*on_applied)(void *ctx, const struct engine_peer *p, uint64_t after_us);
+    void *on_applied_ctx;
     struct arena arena;
     struct engine_orders orders;
 };

@@ -29,6 +29,7 @@ enum gauge {
     G_OLDEST,
     G_COMMIT,
     G_COMMIT_ROWS,
+    G_DECISION_LATENCY,
     G_COMMIT_FAILED,
     G_TURN,
     G_COUNT
@@ -175,6 +176,13 @@ static const struct metric_desc DESC[G_COUNT] = {
                        {NULL},
                        ROWS,
                        sizeof ROWS / sizeof *ROWS},
+    [G_DECISION_LATENCY] = {"milepost_decision_latency_seconds",
+                            "From the commit of a changed desired state to an engine's word that "
+                            "it applies it.",
+                            METRIC_HISTOGRAM,
+                            {"engine"},
+                            METRIC_SECONDS,
+                            METRIC_SECONDS_N},
     [G_COMMIT_FAILED] = {"milepost_commit_failures_total",
                          "Batches that were rolled back.",
                          METRIC_COUNTER,
@@ -312,6 +320,11 @@ void gauges_commit(struct gauges *g, double seconds, uint32_t rows, bool is_ok)
     }
     metric_observe(child(g, G_COMMIT, NONE, NONE), seconds);
     metric_observe(child(g, G_COMMIT_ROWS, NONE, NONE), rows);
+}
+
+void gauges_applied(struct gauges *g, const char *engine, double seconds)
+{
+    metric_observe(child(g, G_DECISION_LATENCY, str_from(engine), NONE), seconds);
 }
 
 static void refresh_tests(struct gauges *g, uint32_t at, struct str route,

@@ -476,8 +476,10 @@ int ledger_commit(struct ledger *l, struct err *e)
         rc = update_desired(l, e);
     if (rc == ERR_OK)
         rc = store_commit(l->store, e);
-    if (rc == ERR_OK)
+    if (rc == ERR_OK) {
         l->is_open = false;
+        l->committed = clock_mono(&l->o.clock);
+    }
     return rc;
 }
 

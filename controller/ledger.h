@@ -58,6 +58,7 @@ struct ledger {
     uint64_t n_outputs, n_scores, n_unscored, n_feedback, n_decisions; /* in the database */
     uint64_t desired_version;
     char desired_hash[65];
+    struct mono committed; /* the last batch */
     /* the running batch */
     bool is_open;
     int64_t now_us; /* never goes back, see ledger_now_us */

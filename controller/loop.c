@@ -55,6 +55,14 @@ static void on_gap(void *ctx, struct str engine, uint64_t n)
               (unsigned long long)n);
 }
 
+static void on_applied(void *ctx, const struct engine_peer *p, uint64_t after_us)
+{
+    struct loop *l = ctx;
+    gauges_applied(l->gauges, p->engine, (double)after_us * 1e-6);
+    log_event(LOG_INFO, "engine.applied", "engine=%s version=%llu after_us=%llu", p->engine,
+              (unsigned long long)p->beat.desired_version, (unsigned long long)after_us);
+}
+
 static int open_socket(struct loop *l, enum bus_kind kind, const char *address,
                        struct bus_socket **out, struct err *e)
 {
@@ -77,6 +85,8 @@ int loop_open(struct loop **out, const struct loop_options *o, struct err *e)
     l->o = *o;
     l->wake_fd = -1;
     control_server_init(&l->control, NULL, o->clock);
+    l->control.on_applied = on_applied;
+    l->control.on_applied_ctx = l;
     l->gauges = gauges_new(o->metrics);
     struct ledger_options lo = {.database = o->database,
                                 .config = o->config,
@@ -291,9 +301,9 @@ int loop_turn(struct loop *l, int limit_ms, struct err *e)
     l->n_rows = 0;
     if (collect(l, &why) != ERR_OK)
         return recover(l, &why, e);
+    control_server_announce(&l->control, l->ledger);
     show(l);
     answer(l, NULL);
-    control_server_announce(&l->control, l->ledger);
     return ERR_OK;
 }
 

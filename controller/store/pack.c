@@ -3,6 +3,7 @@
  * needs no guess; a size beyond what the codecs accept is damage. */
 #include "controller/store/pack.h"
 
+#include "common/buf.h"
 #include "common/hash.h"
 
 #include <stdlib.h>
@@ -50,49 +51,77 @@ int packer_pack(struct packer *p, struct str text, struct arena *a, struct packe
     return ERR_OK;
 }
 
-static int unpack(struct str frame, struct buf *out, struct err *e)
+struct unpacker {
+    ZSTD_DCtx *context;
+    struct buf text;
+};
+
+struct unpacker *unpacker_new(void)
+{
+    struct unpacker *u = calloc(1, sizeof *u);
+    if (!u)
+        return NULL;
+    buf_init(&u->text, MAX_TEXT);
+    u->context = ZSTD_createDCtx();
+    if (!u->context) {
+        unpacker_free(u);
+        return NULL;
+    }
+    return u;
+}
+
+void unpacker_free(struct unpacker *u)
+{
+    if (!u)
+        return;
+    ZSTD_freeDCtx(u->context);
+    buf_free(&u->text);
+    free(u);
+}
+
+static int unpack(struct unpacker *u, struct str frame, struct str *out, struct err *e)
 {
     unsigned long long size = ZSTD_getFrameContentSize(frame.p, frame.n);
-    buf_reset(out);
+    buf_reset(&u->text);
     if (size > MAX_TEXT) /* unknown and error are larger than any size */
         return err_set(e, ERR_CORRUPT, "a stored output is not a zstd frame of at most %d bytes",
                        MAX_TEXT);
-    if (!buf_reserve(out, (size_t)size))
+    if (!buf_reserve(&u->text, (size_t)size + 1))
         return err_set(e, ERR_NOMEM, "no memory to unpack an output");
-    size_t n = ZSTD_decompress(out->p, (size_t)size, frame.p, frame.n);
+    size_t n = ZSTD_decompressDCtx(u->context, u->text.p, (size_t)size, frame.p, frame.n);
     if (ZSTD_isError(n))
         return err_set(e, ERR_CORRUPT, "a stored output is damaged: %s", ZSTD_getErrorName(n));
-    out->n = n;
+    *out = (struct str){u->text.p, n};
     return ERR_OK;
 }
 
-int pack_read(struct db_stmt *q, int column, struct buf *scratch, struct str *out, struct err *e)
+int unpacker_read(struct unpacker *u, struct db_stmt *q, int column, struct str *out, struct err *e)
 {
-    if (!db_col_is_blob(q, column)) {
-        *out = db_col_str(q, column);
-        return ERR_OK;
-    }
-    int rc = unpack(db_col_blob(q, column), scratch, e);
-    *out = buf_str(scratch);
-    return rc;
+    if (db_col_is_blob(q, column))
+        return unpack(u, db_col_blob(q, column), out, e);
+    *out = db_col_str(q, column);
+    return ERR_OK;
 }
 
 static void sql_unpack(sqlite3_context *c, int n, sqlite3_value **v)
 {
     struct err e = {0};
-    struct buf text;
+    struct str text;
+    struct unpacker *u = NULL;
     (void)n;
     if (sqlite3_value_type(v[0]) != SQLITE_BLOB) {
         sqlite3_result_value(c, v[0]);
         return;
     }
-    buf_init(&text, MAX_TEXT);
     struct str frame = {sqlite3_value_blob(v[0]), (size_t)sqlite3_value_bytes(v[0])};
-    if (unpack(frame, &text, &e) == ERR_OK)
-        sqlite3_result_text64(c, text.p ? text.p : "", text.n, SQLITE_TRANSIENT, SQLITE_UTF8);
+    u = unpacker_new();
+    if (!u)
+        sqlite3_result_error_nomem(c);
+    else if (unpack(u, frame, &text, &e) == ERR_OK)
+        sqlite3_result_text64(c, text.p, text.n, SQLITE_TRANSIENT, SQLITE_UTF8);
     else
         sqlite3_result_error(c, e.msg, -1);
-    buf_free(&text);
+    unpacker_free(u);
 }
 
 static void sql_sha256(sqlite3_context *c, int n, sqlite3_value **v)

@@ -4,7 +4,6 @@
 #ifndef CONTROLLER_STORE_PACK_H
 #define CONTROLLER_STORE_PACK_H
 
-#include "common/buf.h"
 #include "common/db.h"
 
 struct packer;
@@ -19,10 +18,13 @@ struct packed {
 MUST_USE int packer_pack(struct packer *p, struct str text, struct arena *a, struct packed *out,
                          struct err *e);
 
-/* The text of a bodies.packed column of the row a statement stands on; in `scratch` or borrowed
- * from the statement. ERR_CORRUPT: not a frame, or of an absurd size. */
-MUST_USE int pack_read(struct db_stmt *q, int column, struct buf *scratch, struct str *out,
-                       struct err *e);
+struct unpacker;                     /* of one thread; holds the last text */
+struct unpacker *unpacker_new(void); /* NULL = no memory */
+void unpacker_free(struct unpacker *u);
+/* The text of a bodies.packed column of the row a statement stands on, until the next one; p NULL
+ * when the column is NULL. ERR_CORRUPT: not a frame, or of an absurd size. */
+MUST_USE int unpacker_read(struct unpacker *u, struct db_stmt *q, int column, struct str *out,
+                           struct err *e);
 /* For SQL of this connection: unpack(packed) -> TEXT, sha256(text) -> BLOB. */
 MUST_USE int pack_add_functions(struct db *d, struct err *e);
 

@@ -16,7 +16,7 @@
     "FROM scores s JOIN outputs o ON o.id=s.output WHERE s.is_counted=1 AND "
 
 /* Rows of an earlier version have no hash of the text, but always the text itself. */
-static int read_hashes(struct db_stmt *q, struct buf *scratch, struct scored_row *row,
+static int read_hashes(struct db_stmt *q, struct unpacker *unpacker, struct scored_row *row,
                        struct err *e)
 {
     struct str hash = db_col_blob(q, 18), text;
@@ -26,7 +26,7 @@ static int read_hashes(struct db_stmt *q, struct buf *scratch, struct scored_row
         memcpy(row->raw_hash, hash.p, sizeof row->raw_hash);
         return ERR_OK;
     }
-    rc = pack_read(q, 22, scratch, &text, e);
+    rc = unpacker_read(unpacker, q, 22, &text, e);
     if (rc == ERR_OK)
         sha256(text, row->raw_hash);
     return rc;
@@ -39,7 +39,8 @@ static bool has_failed(struct str checks, struct str quoted)
     json_t *list = NULL;
     bool is_failed = false;
     struct str kind = str_slice(quoted, 1, quoted.n - 1);
-    if (str_find(checks, quoted, 0) < 0 || json_parse(checks, 0, &list, NULL) != ERR_OK)
+    if (str_find(checks, quoted, 0) < 0 ||
+        json_parse(checks, JSON_ANY_VALUE, &list, NULL) != ERR_OK)
         return false;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *check = json_array_get(list, i);
@@ -51,7 +52,8 @@ static bool has_failed(struct str checks, struct str quoted)
     return is_failed;
 }
 
-static int read_row(struct db_stmt *q, struct buf *scratch, struct scored_row *out, struct err *e)
+static int read_row(struct db_stmt *q, struct unpacker *unpacker, struct scored_row *out,
+                    struct err *e)
 {
     bool is_scored = !db_col_is_null(q, 12), is_scored_b = !db_col_is_null(q, 23);
     *out =
@@ -83,17 +85,18 @@ static int read_row(struct db_stmt *q, struct buf *scratch, struct scored_row *o
                             .version = db_col_str(q, 17),
                             .verifier = db_col_str(q, 20),
                             .check_set = db_col_str(q, 21)};
-    return read_hashes(q, scratch, out, e);
+    return read_hashes(q, unpacker, out, e);
 }
 
 static int walk(struct db_stmt *q, scored_row_fn *fn, void *ctx, struct err *e)
 {
+    struct unpacker *unpacker = unpacker_new();
+    if (!unpacker)
+        return err_set(e, ERR_NOMEM, "no memory to read rows");
     int rc;
-    struct buf scratch;
-    buf_init(&scratch, 16 * MiB);
     while ((rc = db_step(q, e)) == ERR_OK) {
         struct scored_row row;
-        rc = read_row(q, &scratch, &row, e);
+        rc = read_row(q, unpacker, &row, e);
         if (rc == ERR_OK)
             rc = fn(&row, ctx, e);
         if (rc != ERR_OK) {
@@ -101,7 +104,7 @@ static int walk(struct db_stmt *q, scored_row_fn *fn, void *ctx, struct err *e)
             break;
         }
     }
-    buf_free(&scratch);
+    unpacker_free(unpacker);
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
