@@ -348,6 +348,11 @@ bool db_col_is_null(struct db_stmt *s, int i)
     return sqlite3_column_type(s->handle, i) == SQLITE_NULL;
 }
 
+sqlite3 *db_handle(struct db *d)
+{
+    return d->handle;
+}
+
 int64_t db_last_rowid(struct db *d)
 {
     return sqlite3_last_insert_rowid(d->handle);

@@ -53,6 +53,7 @@ struct str db_col_str(struct db_stmt *s, int i);  /* p NULL for NULL */
 struct str db_col_blob(struct db_stmt *s, int i); /* the bytes of any value; p NULL for NULL */
 bool db_col_is_blob(struct db_stmt *s, int i);
 bool db_col_is_null(struct db_stmt *s, int i);
+sqlite3 *db_handle(struct db *d); /* for the files beside this one */
 int64_t db_last_rowid(struct db *d);
 /* True when the last error was a full disk (SQLITE_FULL) or an I/O error worth retrying. */
 bool db_is_full(const struct db *d);

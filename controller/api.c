@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "controller/api_experiments.h"
 #include "controller/api_read.h"
+#include "controller/api_why.h"
 #include "controller/web.h"
 
 #include <stdio.h>
@@ -165,17 +166,34 @@ static void get_decisions(struct http_request *r, void *ctx)
     reply_json(r, v, rc, &e);
 }
 
+/* The number at the end of the path. */
+static int path_number(struct http_request *r, size_t n_prefix, int64_t *out, struct err *e)
+{
+    struct str path = http_request_path(r);
+    return str_to_i64(str_slice(path, n_prefix, path.n), out, e);
+}
+
 static void get_decision(struct http_request *r, void *ctx)
 {
     struct api *a = ctx;
     struct err e = {0};
     json_t *v = NULL;
     int64_t number = 0;
-    struct str path = http_request_path(r);
-    size_t prefix = sizeof "/api/decisions/" - 1;
-    int rc = str_to_i64(str_slice(path, prefix, path.n), &number, &e);
+    int rc = path_number(r, sizeof "/api/decisions/" - 1, &number, &e);
     if (rc == ERR_OK)
         rc = api_read_decision(a->store, number, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_why(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct err e = {0};
+    json_t *v = NULL;
+    int64_t number = 0;
+    int rc = path_number(r, sizeof "/v1/decisions/" - 1, &number, &e);
+    if (rc == ERR_OK)
+        rc = api_read_why(a->store, number, &v, &e);
     reply_json(r, v, rc, &e);
 }
 
@@ -508,6 +526,7 @@ static const struct {
     {"POST", "/api/promote", post_promote},
     {"POST", "/api/stop", post_stop},
     {"POST", "/api/engine", post_engine},
+    {"GET", "/v1/decisions/*", get_why},
     {"GET", "/v1/experiments", get_experiments},
     {"GET", "/v1/experiments/*", get_experiment},
     {"POST", "/v1/experiments", post_experiment},

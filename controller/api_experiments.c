@@ -195,11 +195,11 @@ static int read_facts(struct store *s, struct str route, struct facts *f, struct
 {
     struct db_stmt *q;
     int64_t first = INT64_MAX, last = 0;
-    int rc = store_statement(s,
-                             "SELECT s.reward,o.created_us FROM scores s JOIN outputs o ON "
-                             "o.id=s.output WHERE s.route=? AND s.is_counted AND s.reward IS NOT "
-                             "NULL ORDER BY s.row DESC LIMIT ?",
-                             &q, e);
+    int rc =
+        store_statement(s,
+                        "SELECT reward,created_us FROM route_rows WHERE route=? AND is_counted AND "
+                        "reward IS NOT NULL ORDER BY row DESC LIMIT ?",
+                        &q, e);
     if (rc != ERR_OK)
         return rc;
     db_bind_str(q, 1, route);

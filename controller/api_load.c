@@ -122,9 +122,9 @@ static int read_rows(struct store *s, struct str route, int64_t now_us, struct l
     struct db_stmt *q;
     int rc = store_statement(
         s,
-        "SELECT o.created_us,o.queue_us,o.ttft_us,o.decode_us,o.completion_tokens,o.prompt_tokens,"
-        "o.cached_tokens FROM scores s JOIN outputs o ON o.id=s.output WHERE s.route=? AND "
-        "s.is_counted ORDER BY s.row DESC LIMIT ?",
+        "SELECT "
+        "created_us,queue_us,ttft_us,decode_us,completion_tokens,prompt_tokens,cached_tokens "
+        "FROM route_rows WHERE route=? AND is_counted ORDER BY row DESC LIMIT ?",
         &q, e);
     if (rc == ERR_OK) {
         db_bind_str(q, 1, route);

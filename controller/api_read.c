@@ -198,13 +198,14 @@ int api_read_scores(struct store *s, struct str route, bool worst, int64_t limit
     json_t *list = json_array();
     int rc = store_statement(
         s,
-        worst ? "SELECT " SCORE_COLUMNS "FROM scores s JOIN outputs o ON o.id=s.output WHERE s.row "
-                "IN (SELECT row FROM (SELECT row,reward FROM scores WHERE route=?1 ORDER BY row "
-                "DESC LIMIT ?3) ORDER BY reward IS NULL, reward, row DESC LIMIT ?2) "
-                "ORDER BY s.reward IS NULL, s.reward, s.row DESC"
-              : "SELECT " SCORE_COLUMNS "FROM scores s JOIN outputs o ON o.id=s.output WHERE s.row "
-                "IN (SELECT row FROM scores WHERE route=?1 ORDER BY row DESC LIMIT ?2) "
-                "ORDER BY s.row",
+        worst
+            ? "SELECT " SCORE_COLUMNS "FROM scores s JOIN outputs o ON o.id=s.output WHERE s.row "
+              "IN (SELECT row FROM (SELECT row,reward FROM route_rows WHERE route=?1 ORDER BY row "
+              "DESC LIMIT ?3) ORDER BY reward IS NULL, reward, row DESC LIMIT ?2) "
+              "ORDER BY s.reward IS NULL, s.reward, s.row DESC"
+            : "SELECT " SCORE_COLUMNS "FROM scores s JOIN outputs o ON o.id=s.output WHERE s.row "
+              "IN (SELECT row FROM route_rows WHERE route=?1 ORDER BY row DESC LIMIT ?2) "
+              "ORDER BY s.row",
         &q, e);
     if (rc == ERR_OK) {
         db_bind_str(q, 1, route);
@@ -354,10 +355,11 @@ static int64_t rows_of(struct store *s, struct str route)
 {
     struct db_stmt *q;
     int64_t n = 0;
-    if (store_statement(s,
-                        "SELECT count(*) FROM (SELECT 1 FROM scores WHERE route=? AND reward IS "
-                        "NOT NULL ORDER BY row DESC LIMIT ?)",
-                        &q, NULL) != ERR_OK)
+    if (store_statement(
+            s,
+            "SELECT count(*) FROM (SELECT 1 FROM route_rows WHERE route=? AND reward IS "
+            "NOT NULL ORDER BY row DESC LIMIT ?)",
+            &q, NULL) != ERR_OK)
         return 0;
     db_bind_str(q, 1, route);
     db_bind_i64(q, 2, SERIES_ROWS);
@@ -375,9 +377,8 @@ int api_read_series(struct store *s, struct str route, json_t **out, struct err 
     struct series x = {.list = json_array(), .size = n / SERIES_BUCKETS + 1};
     int rc = store_statement(
         s,
-        "SELECT * FROM (SELECT s.row,s.reward,s.committed_us,o.arm,o.revision FROM scores s JOIN "
-        "outputs o ON o.id=s.output WHERE s.route=? AND s.reward IS NOT NULL ORDER BY s.row DESC "
-        "LIMIT ?) ORDER BY row",
+        "SELECT * FROM (SELECT row,reward,committed_us,arm,revision FROM route_rows WHERE route=? "
+        "AND reward IS NOT NULL ORDER BY row DESC LIMIT ?) ORDER BY row",
         &q, e);
     if (rc == ERR_OK) {
         db_bind_str(q, 1, route);

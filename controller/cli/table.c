@@ -7,6 +7,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {"Run", "demo", "watch the loop catch a bad push, then mend a bad setting", cmd_demo},
     {"Use", "chat", "talk to the model", cmd_chat},
     {"Watch", "status", "engines, routes, arms and their tests", cmd_status},
+    {"Watch", "why", "what a decision rests on", cmd_why},
     {"Watch", "scores", "recent outputs with their check results", cmd_scores},
     {"Steer", "params", "show, set, history, diff of a route's parameters", cmd_params},
     {"Steer", "rollback", "back to an earlier revision", cmd_rollback},
@@ -21,6 +22,8 @@ const struct cli_command CLI_COMMANDS[] = {
     {"Check", "bench", "measure a server under load, or the kernels", cmd_bench},
     {"Check", "rescore", "stored outputs under other checks, beside their old scores", cmd_rescore},
     {"Check", "replay", "recompute every decision from the stored rows", cmd_replay},
+    {"Keep", "export", "scored outputs for training, as JSON lines", cmd_export},
+    {"Keep", "backup", "copy the database while it is in use; check a copy", cmd_backup},
     {"Set up", "completion", "completion for bash or zsh, to be sourced", cmd_completion},
 };
 _Static_assert(sizeof CLI_COMMANDS / sizeof *CLI_COMMANDS == CLI_COMMANDS_N, "see cli.h");

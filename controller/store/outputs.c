@@ -6,6 +6,7 @@
 
 #include "common/hash.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool is_invalid(const struct output *o)
@@ -253,6 +254,28 @@ static int insert_score(struct store *s, const struct score *sc, const struct ou
     return rc;
 }
 
+static int insert_route_row(struct store *s, const struct sealed_score *x, int64_t now_us,
+                            const struct put_result *put, struct err *e)
+{
+    struct db_stmt *q;
+    const struct output *o = x->output;
+    int rc =
+        store_statement(s, "INSERT INTO route_rows VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    const uint64_t numbers[] = {(uint64_t)now_us, o->revision,      (uint64_t)o->created_us,
+                                o->queue_us,      o->ttft_us,       o->decode_us,
+                                o->prompt_tokens, o->cached_tokens, o->completion_tokens,
+                                put->row,         put->is_counted};
+    static const int NUMBER_AT[] = {5, 6, 8, 9, 10, 11, 12, 13, 14, 2, 3};
+    for (size_t i = 0; i < sizeof NUMBER_AT / sizeof *NUMBER_AT; i++)
+        db_bind_i64(q, NUMBER_AT[i], (int64_t)numbers[i]);
+    db_bind_str(q, 1, o->route);
+    db_bind_f64(q, 4, x->score->is_scored ? x->score->reward : (double)NAN);
+    db_bind_str(q, 7, o->arm);
+    return db_run(q, NULL, e);
+}
+
 int store_put_score(struct store *s, const struct sealed_score *x, int64_t now_us,
                     struct put_result *out, struct err *e)
 {
@@ -264,7 +287,9 @@ int store_put_score(struct store *s, const struct sealed_score *x, int64_t now_u
         rc = out->is_new_output ? insert_body(s, id, &x->body, e)
                                 : find_output(s, x->output, &id, &has_score, e);
     out->is_counted = !has_score;
-    return rc == ERR_OK ? insert_score(s, x->score, x->output, id, x->checks, now_us, out, e) : rc;
+    if (rc == ERR_OK)
+        rc = insert_score(s, x->score, x->output, id, x->checks, now_us, out, e);
+    return rc == ERR_OK && out->is_new_score ? insert_route_row(s, x, now_us, out, e) : rc;
 }
 
 int store_put_feedback(struct store *s, const struct feedback *f, int64_t now_us, bool *is_new,
