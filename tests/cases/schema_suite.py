@@ -1,5 +1,5 @@
 """Runs the public JSON-Schema-Test-Suite (draft 2020-12) through `milepost-verifier check --cases`
-and prints one table row per file: tests, right, refused at load, wrong.
+and prints one table row per file: tests, right, refused at load, unscored, wrong.
 
 usage: schema_suite.py SUITE_DIR [VERIFIER]     SUITE_DIR holds tests/draft2020-12
 A schema that the check refuses (a remote reference, for example) counts its tests as refused, never
@@ -33,7 +33,7 @@ def escape(s):
 
 
 def run_group(verifier, group, options):
-    """(right, refused, [wrong descriptions], message of the refusal)"""
+    """(right, refused, undecided, [wrong descriptions], message of the refusal)"""
     rows = ["kind\toutput\treference\texpected\tsource"]
     for test in group["tests"]:
         want = "pass" if test["valid"] else "fail"
@@ -44,19 +44,22 @@ def run_group(verifier, group, options):
         f.flush()
         p = subprocess.run([verifier, "check", "--cases", f.name], capture_output=True, text=True)
     if "total:" not in p.stdout:
-        return 0, len(group["tests"]), [], p.stderr.strip()
-    wrong = []
+        return 0, len(group["tests"]), 0, [], p.stderr.strip()
+    wrong, undecided = [], 0
     for line, rest in re.findall(r"^line (\d+): (.*)$", p.stdout, re.M):
+        if "got inconclusive" in rest:
+            undecided += 1
+            continue
         wrong.append(f"{group['description']} / {group['tests'][int(line) - 2]['description']}: "
                      f"{rest[:100]}")
-    return len(group["tests"]) - len(wrong), 0, wrong, ""
+    return len(group["tests"]) - len(wrong) - undecided, 0, undecided, wrong, ""
 
 
 def main():
     suite, verifier = sys.argv[1], (sys.argv[2:] or ["build/release/bin/milepost-verifier"])[0]
     base = os.path.join(suite, "tests", "draft2020-12")
-    total, details = [0, 0, 0, 0], []
-    print("| file | tests | right | refused | wrong |\n|---|---|---|---|---|")
+    total, details = [0] * 5, []
+    print("| file | tests | right | refused | unscored | wrong |\n|---|---|---|---|---|---|")
     for folder, _, names in sorted(os.walk(base)):
         for name in sorted(n for n in names if n.endswith(".json")):
             path = os.path.join(folder, name)
@@ -65,11 +68,11 @@ def main():
             if "format/" in short or "format-assertion" in short:
                 options += ",format=assert"
             groups = json.load(open(path, encoding="utf-8"), parse_int=Number, parse_float=Number)
-            row = [0, 0, 0, 0]
+            row = [0] * 5
             for group in groups:
-                right, refused, wrong, why = run_group(verifier, group, options)
+                right, refused, undecided, wrong, why = run_group(verifier, group, options)
                 row = [row[0] + len(group["tests"]), row[1] + right, row[2] + refused,
-                       row[3] + len(wrong)]
+                       row[3] + undecided, row[4] + len(wrong)]
                 details += [f"wrong: {short}: {w}" for w in wrong]
                 if why:
                     details.append(f"refused: {short}: {group['description']}: {why[-160:]}")
