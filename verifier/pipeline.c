@@ -7,15 +7,18 @@
 #include "common/queue.h"
 #include "verifier/pipeline_metrics.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     HELD_MAX_BYTES = 256 * 1024 * 1024,
-    RECEIVE_WAIT_MS = 50,
+    RECEIVE_WAIT_MS = 1000,
     NAP_MS = 5,
     GATHER_US = 300,
 };
@@ -33,6 +36,7 @@ struct pipeline {
     struct crew *crew;
     struct queue *done; /* of struct frame */
     struct bus_socket *outputs, *scores;
+    int wake_fd; /* readable: stopping */
     pthread_t intake, emit;
     bool has_intake, has_emit;
     atomic_bool is_stopping;
@@ -99,7 +103,8 @@ static int receive(struct pipeline *p, struct buf *bytes, struct err *e)
     if (rc != ERR_TIMEOUT)
         return rc;
     nap_us(GATHER_US);
-    return bus_receive(p->outputs, RECEIVE_WAIT_MS, NULL, bytes, e);
+    (void)bus_poll(&p->outputs, 1, p->wake_fd, RECEIVE_WAIT_MS);
+    return bus_receive(p->outputs, 0, NULL, bytes, e);
 }
 
 static void *run_intake(void *arg)
@@ -173,6 +178,9 @@ static void *run_emit(void *arg)
 
 static int open_sockets(struct pipeline *p, struct err *e)
 {
+    p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (p->wake_fd < 0)
+        return err_set_sys(e, ERR_IO, errno, "pipeline eventfd");
     const struct bus_options pull = {.kind = BUS_PULL,
                                      .address = p->c.outputs,
                                      .high_water = (int)p->c.max_queue,
@@ -213,6 +221,7 @@ int pipeline_start(struct pipeline **out, const struct pipeline_config *c, struc
     if (!p)
         return err_set(e, ERR_NOMEM, "no memory for the pipeline");
     p->c = *c;
+    p->wake_fd = -1;
     p->c.max_queue = clamp_u32(c->max_queue, 1, 1u << 20);
     pipeline_metrics_init(&p->m, c->metrics);
     const struct crew_config crew = {.judge = c->judge,
@@ -241,6 +250,8 @@ void pipeline_stop(struct pipeline *p, uint32_t grace_ms)
         return;
     atomic_store(&p->give_up_us, clock_mono(&CLOCK_REAL).us + (uint64_t)grace_ms * 1000 + 1);
     atomic_store(&p->is_stopping, true);
+    if (p->wake_fd >= 0)
+        (void)!write(p->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
     if (p->has_intake)
         pthread_join(p->intake, NULL);
     crew_stop(p->crew, grace_ms);
@@ -252,5 +263,7 @@ void pipeline_stop(struct pipeline *p, uint32_t grace_ms)
     bus_socket_close(p->outputs);
     bus_socket_close(p->scores);
     queue_free(p->done);
+    if (p->wake_fd >= 0)
+        close(p->wake_fd);
     free(p);
 }

@@ -140,7 +140,10 @@ def test_health_and_metrics(wire):
     for line in ['milepost_scores_total{outcome="pass"} 2', 'milepost_scores_total{outcome="fail"} 1',
                  'milepost_scores_total{outcome="unscored"} 1', "milepost_verify_received_total 5",
                  'milepost_verify_dropped_total{reason="malformed"} 1',
-                 'milepost_checks_total{kind="number",outcome="unscored"} 1']:
+                 'milepost_checks_total{kind="number",outcome="unscored"} 1',
+                 'milepost_verify_unscored_total{reason="no_reference"} 1',
+                 'milepost_verify_duration_seconds_count{kind="number"} 4',
+                 "milepost_verify_sent_total 4", "milepost_queue_depth 0"]:
         assert line in lines, "\n".join(lines)
 
 
