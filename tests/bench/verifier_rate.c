@@ -264,10 +264,13 @@ static void print_parts(struct bench *b, double cpu_us)
 {
     struct parts p = smallest_parts(b);
     double rest = cpu_us - p.parse_us - p.checks_us - p.emit_us;
-    printf("CPU time of one output: %.1f us: parse %.1f (%.0f%%), checks %.1f (%.0f%%), emit %.1f "
-           "(%.0f%%), sockets and threads of the three ends %.1f (%.0f%%)\n",
-           cpu_us, p.parse_us, 100 * p.parse_us / cpu_us, p.checks_us, 100 * p.checks_us / cpu_us,
-           p.emit_us, 100 * p.emit_us / cpu_us, rest, 100 * rest / cpu_us);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    printf("CPU time of one output: %.1f us (%ld cores are full at %.0f/s): parse %.1f (%.0f%%), "
+           "checks %.1f (%.0f%%), emit %.1f (%.0f%%), sockets and threads of the three ends %.1f "
+           "(%.0f%%)\n",
+           cpu_us, cores, (double)cores * 1e6 / cpu_us, p.parse_us, 100 * p.parse_us / cpu_us,
+           p.checks_us, 100 * p.checks_us / cpu_us, p.emit_us, 100 * p.emit_us / cpu_us, rest,
+           100 * rest / cpu_us);
     printf("checks: length %.1f, regex %.1f, json %.1f, repetition %.1f, number %.1f us\n",
            p.kind_us[0], p.kind_us[1], p.kind_us[2], p.kind_us[3], p.kind_us[4]);
 }
