@@ -5,8 +5,6 @@ import json
 import threading
 import time
 
-import pytest
-
 from system import SLOW
 from test_verifier import Wire, output
 
@@ -30,7 +28,7 @@ routes:
 """
 MIB = 1 << 20
 NORMAL = "We add 12 apples and 30 pears, which makes [\"a\"] and so 42.\nThe answer is 42."
-PACE_S, N_NORMAL, HOSTILE_EVERY = 0.01, 300, 10
+PACE_S, N_NORMAL, HOSTILE_EVERY = 0.01, 200, 8
 
 HOSTILE = {
     "ten megabytes": lambda: "The quick brown fox said: no. " * (10 * MIB // 30),
@@ -104,8 +102,7 @@ def quantile(values, q):
     return values[int(q * (len(values) - 1))]
 
 
-@pytest.mark.parametrize("attempt", [1])
-def test_normal_outputs_do_not_wait(folder, attempt):
+def test_normal_outputs_do_not_wait(folder):
     wire = Wire(folder, RULES)
     try:
         drive(wire, None)  # connections, caches
@@ -117,7 +114,8 @@ def test_normal_outputs_do_not_wait(folder, attempt):
                   1000 * max(hostile.values()), len(hostile)))
         assert quantile(among, .5) < 2 * quantile(alone, .5) + 0.02 * SLOW
         assert quantile(among, .9) < 2 * quantile(alone, .9) + 0.1 * SLOW
-        assert len(hostile) == 25 and max(hostile.values()) < 30 * SLOW
+        kinds = {(seq - 100000) % (len(HOSTILE) + 1) for seq in hostile}
+        assert len(kinds) == len(HOSTILE) - 1 and max(hostile.values()) < 30 * SLOW
         assert wire.process.poll() is None
     finally:
         wire.close()
