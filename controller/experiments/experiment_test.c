@@ -18,6 +18,10 @@ struct lab {
     const char *checks;
     bool skips_arm; /* rows of arm 2 are lost every second time */
     bool is_coded;  /* state through its text before every row */
+    bool is_storm;  /* every second row comes after the next one, and that one twice */
+    bool has_held;
+    char held_name[80];
+    struct policy_event held;
 };
 
 static void put(struct lab *l, const struct policy_event *ev)
@@ -83,6 +87,24 @@ static uint32_t next_arm(struct lab *l, const struct policy_view *v)
     return arm;
 }
 
+static void commit(struct lab *l, struct policy_event *ev, const char *name)
+{
+    if (l->is_storm && !l->has_held) {
+        l->has_held = true;
+        l->held = *ev;
+        snprintf(l->held_name, sizeof l->held_name, "%s", name);
+        l->held.row.experiment = str_from(l->held_name);
+        return;
+    }
+    put(l, ev);
+    if (!l->has_held)
+        return;
+    l->has_held = false;
+    l->held.now_us = ev->now_us;
+    put(l, &l->held);
+    put(l, ev);
+}
+
 static void deal(struct lab *l)
 {
     struct policy_view v = seen(l);
@@ -107,7 +129,7 @@ static void deal(struct lab *l)
                                  .reward = deals(i + 7u * arm, l->mean[arm]),
                                  .finish = FINISH_STOP,
                                  .is_invalid = l->is_invalid[arm]};
-    put(l, &ev);
+    commit(l, &ev, v.n_arm ? name : "");
 }
 
 static int deal_until(struct lab *l, enum policy_action_kind kind, int limit)
@@ -186,6 +208,28 @@ static void test_the_state_survives_its_text_everywhere(void **state)
         policy_close(plain.p);
         policy_close(coded.p);
     }
+}
+
+/* What is delivered late or twice changes no number. */
+static void test_the_order_of_delivery_does_not_matter(void **state)
+{
+    struct lab plain, storm;
+    (void)state;
+    open_lab(&plain, plan_of(LAW_ELIMINATION, ON_WIN_REPORT));
+    open_lab(&storm, plan_of(LAW_ELIMINATION, ON_WIN_REPORT));
+    storm.is_storm = true;
+    for (int i = 0; i < 400; i++) {
+        deal(&plain);
+        deal(&storm);
+    }
+    json_t *a = policy_experiment(plain.p), *b = policy_experiment(storm.p);
+    assert_int_equal(json_integer_value(json_object_get(a, "scored")), 400);
+    assert_true(json_equal(json_object_get(a, "arms"), json_object_get(b, "arms")));
+    assert_true(json_equal(json_object_get(a, "pairs"), json_object_get(b, "pairs")));
+    json_decref(a);
+    json_decref(b);
+    policy_close(plain.p);
+    policy_close(storm.p);
 }
 
 static void test_no_winner_before_the_minimum(void **state)
@@ -335,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_the_better_arm_wins_and_serves),
         cmocka_unit_test(test_the_winner_may_have_to_pass_a_canary),
         cmocka_unit_test(test_the_state_survives_its_text_everywhere),
+        cmocka_unit_test(test_the_order_of_delivery_does_not_matter),
         cmocka_unit_test(test_no_winner_before_the_minimum),
         cmocka_unit_test(test_equal_arms_end_without_a_verdict),
         cmocka_unit_test(test_better_than_the_champion_is_a_verdict),
