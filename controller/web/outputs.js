@@ -11,7 +11,7 @@ function checkChip(c) {
 }
 
 function card(s) {
-  const item = element("details"), head = element("summary"), text = s.text || "";
+  const item = element("details"), head = element("summary"), text = s.text ?? "(the text is no longer kept)";
   const tone = s.reward == null ? "warn" : s.reward < 0.5 ? "bad" : s.reward < 0.999 ? "" : "good";
   item.dataset.key = s.row;
   head.append(element("span", s.reward == null ? "unscored" : number(s.reward, 2), "chip reward " + tone),

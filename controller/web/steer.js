@@ -30,7 +30,7 @@ function rollback(route, revisions) {
     select.append(option);
   }
   openDialog({ title: "Roll back", go: "Roll back", isDanger: true, body: [label],
-    about: running ? "Revision " + running + " ends, is quarantined, and revision " + champion + " serves everything again."
+    about: running ? "Revision " + running + " ends, is quarantined, and the revision below serves everything again."
       : "An earlier revision serves everything again, at once and without a trial.",
     run: change("/api/rollback", () => ({ route: route.route, to: Number(select.value) }), "Rolled back") });
 }
