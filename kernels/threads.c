@@ -29,10 +29,12 @@ struct word { /* a cache line of its own */
     _Atomic uint32_t sleepers;
 };
 
+enum { ANY_CORE = -1 };
+
 struct member {
     struct team *team;
     uint32_t index;
-    int core;
+    int core; /* or ANY_CORE */
     pthread_t thread;
 };
 
@@ -135,9 +137,11 @@ static void *member_main(void *arg)
     struct member *m = arg;
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(m->core, &set);
-    /* A core that went away since the mask was read: run unpinned, only slower. */
-    (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    if (m->core != ANY_CORE) {
+        CPU_SET(m->core, &set);
+        /* A core that went away since the mask was read: run unpinned, only slower. */
+        (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    }
     if (m->index == 0)
         lead(m->team);
     else
@@ -199,22 +203,27 @@ static uint32_t list_cores(int core[MAX_THREADS])
             if (CPU_ISSET(c, &set))
                 core[n++] = c;
     if (n == 0)
-        core[n++] = 0;
+        core[n++] = ANY_CORE;
+    return n;
+}
+
+static uint32_t within_quota(uint32_t n_cores)
+{
     uint32_t quota = quota_cores();
-    return quota && quota < n ? quota : n;
+    return quota && quota < n_cores ? quota : n_cores;
 }
 
 uint32_t team_usable_cores(void)
 {
     int core[MAX_THREADS];
-    return list_cores(core);
+    return within_quota(list_cores(core));
 }
 
 int team_open(struct team **out, uint32_t n_threads, struct err *e)
 {
     int core[MAX_THREADS];
-    uint32_t n_cores = list_cores(core);
-    uint32_t n = n_threads && n_threads < n_cores ? n_threads : n_cores;
+    uint32_t n_cores = list_cores(core), most = within_quota(n_cores);
+    uint32_t n = n_threads && n_threads < most ? n_threads : most;
     *out = NULL;
     size_t bytes = sizeof(struct team) + n * sizeof(struct member);
     struct team *t = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
@@ -223,7 +232,10 @@ int team_open(struct team **out, uint32_t n_threads, struct err *e)
     memset(t, 0, bytes);
     t->n_threads = n;
     for (uint32_t i = 0; i < n; i++) {
-        t->member[i] = (struct member){.team = t, .index = i, .core = core[i]};
+        /* A team that leaves cores to others does not know which: two such teams would pin
+         * themselves to the same ones. */
+        t->member[i] =
+            (struct member){.team = t, .index = i, .core = n == n_cores ? core[i] : ANY_CORE};
         int sys = pthread_create(&t->member[i].thread, NULL, member_main, &t->member[i]);
         if (sys != 0) {
             team_close(t);

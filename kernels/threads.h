@@ -1,4 +1,5 @@
-/* kernels/threads.h - a team of compute threads, each pinned to a core of its own.
+/* kernels/threads.h - a team of compute threads, each pinned to a core of its own where the team
+ * has a thread for every core of the affinity mask; a smaller team leaves its place to the kernel.
  *
  * team_run hands a body to the team's first thread (the leader) and sleeps until it is done; inside
  * the body team_each cuts work into shares that whichever thread is free takes. A thread that

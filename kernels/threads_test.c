@@ -4,6 +4,8 @@
 
 #include "kernels/threads.h"
 
+#include <sched.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -49,6 +51,46 @@ static void test_each_share_once(void **state)
             team_run(t.team, run_jobs, &t);
         assert_int_equal(t.wrong, 0);
         team_close(t.team);
+    }
+}
+
+struct places {
+    struct team *team;
+    int n_cores[2]; /* that a share's thread may run on */
+};
+
+static void note_place(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
+{
+    struct places *p = arg;
+    cpu_set_t set;
+    (void)n_shares;
+    (void)thread;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) /* no assertion outside the test's thread */
+        p->n_cores[share] = CPU_COUNT(&set);
+}
+
+static void note_places(void *arg)
+{
+    struct places *p = arg;
+    team_each(p->team, 2, note_place, p);
+}
+
+/* A smaller team is not pinned: two engines of one thread would share a core beside a free one. */
+static void test_pinned_when_it_has_all_cores(void **state)
+{
+    cpu_set_t set;
+    struct err e;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    int n_cores = CPU_COUNT(&set);
+    for (uint32_t threads = 0; threads <= 1; threads++) {
+        struct places p = {0};
+        assert_ok(team_open(&p.team, threads, &e), &e);
+        bool has_all = (int)team_size(p.team) == n_cores;
+        team_run(p.team, note_places, &p);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(p.n_cores[i], has_all ? 1 : n_cores);
+        team_close(p.team);
     }
 }
 
@@ -107,7 +149,8 @@ static void test_shares_cover(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_share_once), cmocka_unit_test(test_closed_without_work),
-        cmocka_unit_test(test_idle_costs_nothing), cmocka_unit_test(test_shares_cover)};
+        cmocka_unit_test(test_each_share_once), cmocka_unit_test(test_pinned_when_it_has_all_cores),
+        cmocka_unit_test(test_closed_without_work), cmocka_unit_test(test_idle_costs_nothing),
+        cmocka_unit_test(test_shares_cover)};
     return cmocka_run_group_tests_name("kernels.threads", tests, NULL, NULL);
 }

@@ -73,15 +73,15 @@ INLINE i16 dot_packed(enum panel_layout layout, const uint8_t *words, const stru
     for (int i = 0; i < WIDE_WORDS; i++)
         sum = dot_word(layout, sum, wide_word(layout, words, x, i), x->coarse[i]);
     sum = fine_start(layout, sum, x);
+    const bool is_packed = panel_has_nibbles(layout);
     UNROLL(4)
     for (int j = 0; j < 4; j++) {
-        bool is_packed = panel_has_nibbles(layout);
         bytes w = b_load(words + WORD_BYTES * j);
         sum = dot_word(layout, sum, is_packed ? b_low(w) : w, x->fine + 4 * j);
-        w = is_packed ? b_high(w) : b_load(words + WORD_BYTES * (4 + j));
+        w = is_packed ? b_high_scaled(w) : b_load(words + WORD_BYTES * (4 + j));
         other = dot_word(layout, other, w, x->fine + LANES + 4 * j);
     }
-    return i_add(sum, other);
+    return i_add(sum, is_packed ? i_high_sum(other) : other);
 }
 
 /* The only token of a step: the weights go by once, packed as they are. */

@@ -14,7 +14,7 @@ static bool has_plain(void)
 }
 
 #if defined(__x86_64__)
-/* clang 14's __builtin_cpu_supports does not know this one. */
+/* clang 14's __builtin_cpu_supports knows neither this one nor AVX-VNNI. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -24,6 +24,12 @@ static bool has_f16c(void)
 static bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+
+static bool has_avxvnni(void)
+{
+    unsigned a, b, c, d; /* leaf 7.1, EAX bit 4 */
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) && has_avx2();
 }
 
 static bool has_avx512(void)
@@ -41,6 +47,7 @@ static const struct {
 /* the best first */
 #if defined(__x86_64__)
     {&ISA_AVX512, has_avx512},
+    {&ISA_AVXVNNI, has_avxvnni},
     {&ISA_AVX2, has_avx2},
 #endif
     {&ISA_PLAIN, has_plain},
@@ -81,7 +88,7 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
     d->isa = choose_isa(o->instruction_set);
     if (!d->isa) {
         rc = err_set(e, ERR_UNSUPPORTED,
-                     "backend cpu: instruction set '%s': avx512, avx2 and plain "
+                     "backend cpu: instruction set '%s': avx512, avxvnni, avx2 and plain "
                      "are known, and this processor must have it",
                      o->instruction_set);
         goto out;
@@ -235,7 +242,7 @@ static void cpu_read(struct kern_device *d, const struct kern_buffer *b, float *
 
 const struct kern_ops KERN_CPU = {
     .name = "cpu",
-    .summary = "AVX-512, AVX2 or plain C, chosen at start",
+    .summary = "AVX-512, AVX-VNNI, AVX2 or plain C, chosen at start",
     .open = cpu_open,
     .close = cpu_close,
     .n_threads = cpu_n_threads,

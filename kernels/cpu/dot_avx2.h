@@ -1,5 +1,6 @@
-/* kernels/cpu/dot_avx2.h - the integer half of vec_avx2.h: dot products by vpmaddubsw.
- * Included by isa_avx2.c only, after it. */
+/* kernels/cpu/dot_avx2.h - the integer half of vec_avx2.h: dot products by vpdpbusd where the
+ * includer is compiled for AVX-VNNI, else by vpmaddubsw. Included by isa_avx2.c and isa_avxvnni.c
+ * only, after it. */
 INLINE i16 i_zero(void)
 {
     return (i16){_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -21,11 +22,6 @@ INLINE i16 i_join(i16 coarse, i16 fine)
 INLINE i16 i_times_128(i16 x)
 {
     return (i16){_mm256_slli_epi32(x.a, 7), _mm256_slli_epi32(x.b, 7)};
-}
-/* sum + 128 * x; x within 16 bits. */
-INLINE i16 i_add_times_128(i16 sum, i16 x)
-{
-    return i_add(sum, i_times_128(x));
 }
 INLINE v16 i_to_v(i16 x)
 {
@@ -80,11 +76,45 @@ INLINE void b_store(uint8_t *p, bytes w)
     _mm256_storeu_si256((__m256i *)(void *)p, w.a);
     _mm256_storeu_si256((__m256i *)(void *)(p + 32), w.b);
 }
-INLINE i16 dot_scaled(i16 sum, bytes w, const int8_t *a, int16_t factor)
+INLINE __m256i broadcast_word(const int8_t *a)
 {
     int32_t word;
     memcpy(&word, a, sizeof word);
-    const __m256i x = _mm256_set1_epi32(word), f = _mm256_set1_epi16(factor);
+    return _mm256_set1_epi32(word);
+}
+#if defined(__AVXVNNI__)
+/* sum + 128 * x; x within 16 bits. */
+INLINE i16 i_add_times_128(i16 sum, i16 x)
+{
+    const __m256i f = _mm256_set1_epi32(128);
+    return (i16){_mm256_dpwssd_avx_epi32(sum.a, x.a, f), _mm256_dpwssd_avx_epi32(sum.b, x.b, f)};
+}
+/* Lane r gains the dot product of its four unsigned bytes with the four signed ones at a. */
+INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
+{
+    const __m256i x = broadcast_word(a);
+    return (i16){_mm256_dpbusd_avx_epi32(sum.a, w.a, x), _mm256_dpbusd_avx_epi32(sum.b, w.b, x)};
+}
+#define i_dot_nibbles i_dot
+/* The high nibbles times 16, and what sums of their products are. */
+INLINE bytes b_high_scaled(bytes w)
+{
+    const __m256i mask = _mm256_set1_epi8((char)0xF0);
+    return (bytes){_mm256_and_si256(w.a, mask), _mm256_and_si256(w.b, mask)};
+}
+INLINE i16 i_high_sum(i16 x)
+{
+    return (i16){_mm256_srai_epi32(x.a, 4), _mm256_srai_epi32(x.b, 4)};
+}
+#else
+/* sum + 128 * x; x within 16 bits. */
+INLINE i16 i_add_times_128(i16 sum, i16 x)
+{
+    return i_add(sum, i_times_128(x));
+}
+INLINE i16 dot_scaled(i16 sum, bytes w, const int8_t *a, int16_t factor)
+{
+    const __m256i x = broadcast_word(a), f = _mm256_set1_epi16(factor);
     return (i16){_mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x), f)),
                  _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x), f))};
 }
@@ -98,6 +128,13 @@ INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
 {
     return dot_scaled(dot_scaled(sum, b_low(w), a, 1), b_high(w), a, 16);
 }
+/* The high nibbles as they are, for the same reason. */
+#define b_high_scaled b_high
+INLINE i16 i_high_sum(i16 x)
+{
+    return x;
+}
+#endif
 INLINE void v_prefetch(const uint8_t *p)
 {
     _mm_prefetch((const void *)p, _MM_HINT_T0);

@@ -62,6 +62,15 @@ INLINE bytes b_high(bytes w)
 {
     return _mm512_and_si512(_mm512_srli_epi16(w, 4), _mm512_set1_epi8(15));
 }
+/* The high nibbles times 16, and what sums of their products are. */
+INLINE bytes b_high_scaled(bytes w)
+{
+    return _mm512_and_si512(w, _mm512_set1_epi8((char)0xF0));
+}
+INLINE i16 i_high_sum(i16 a)
+{
+    return _mm512_srai_epi32(a, 4);
+}
 /* The low nibbles, or with shift 4 the high ones. */
 INLINE bytes b_nibbles(bytes w, uint32_t shift)
 {

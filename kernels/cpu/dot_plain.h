@@ -90,6 +90,11 @@ INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
                        w.x[4 * i + 3] * a[3]);
 }
 #define i_dot_nibbles i_dot
+#define b_high_scaled b_high
+INLINE i16 i_high_sum(i16 a)
+{
+    return a;
+}
 INLINE void v_prefetch(const uint8_t *p)
 {
     __builtin_prefetch(p);

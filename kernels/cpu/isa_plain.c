@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/body_tile.h"
 
-#define TILE_RUN 3
+#define TILE_RUN 1
 #include "kernels/cpu/body_product.h"
 
 #include "kernels/cpu/body_kv.h"

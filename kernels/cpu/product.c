@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { SHARE_COLUMNS = 32768 }; /* of activations against a unit: some microseconds */
+
 struct job {
     struct kern_device *d;
     const struct kern_matrix *w;
@@ -119,6 +121,16 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     }
 }
 
+/* With many tokens a unit is work enough for a share: the last one is short and nobody waits long
+ * for it. With few, shares are runs of units, read in long sequences. */
+static uint32_t n_shares(const struct job *j)
+{
+    uint32_t units = n_units(j), few = team_shares(j->d->team, units);
+    uint64_t fine = (uint64_t)units * j->n_tok * j->width / SHARE_COLUMNS;
+    uint32_t most = units < TEAM_MAX_SHARES ? units : TEAM_MAX_SHARES;
+    return fine <= few ? few : fine < most ? (uint32_t)fine : most;
+}
+
 static void run_job(struct job *j)
 {
     struct team *team = j->d->team;
@@ -127,7 +139,7 @@ static void run_job(struct job *j)
     j->serial = ++j->d->serial;
     if (!is_prepared_alone(j))
         team_each(team, team_shares(team, j->n_tok), prepare_part, j);
-    team_each(team, team_shares(team, n_units(j)), product_part, j);
+    team_each(team, n_shares(j), product_part, j);
 }
 
 static struct job job_on(struct kern_device *d, const struct kern_buffer *in,

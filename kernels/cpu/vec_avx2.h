@@ -1,5 +1,5 @@
-/* kernels/cpu/vec_avx2.h - sixteen lanes in two registers, dot products by vpmaddubsw. Included by
- * isa_avx2.c only. */
+/* kernels/cpu/vec_avx2.h - sixteen lanes in two registers. Included by isa_avx2.c and
+ * isa_avxvnni.c only. */
 #include <immintrin.h>
 #include <string.h>
 

@@ -214,7 +214,7 @@ static void check_all(enum kern_kv_type type, uint32_t window)
 {
     static const struct flavour REFERENCE = {&KERN_REF, NULL};
     static const struct flavour FLAVOURS[] = {
-        {&KERN_CPU, "avx512"}, {&KERN_CPU, "avx2"}, {&KERN_CPU, "plain"}};
+        {&KERN_CPU, "avx512"}, {&KERN_CPU, "avxvnni"}, {&KERN_CPU, "avx2"}, {&KERN_CPU, "plain"}};
     static struct cache c;
     static struct results truth;
     assert_true(open_cache(&c, &REFERENCE, 0, type, window));

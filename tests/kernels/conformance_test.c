@@ -27,7 +27,8 @@ enum { MAX_TOK = 40, VOCAB = 50, CONTEXT = 160 };
 static const struct flavour {
     const struct kern_ops *ops;
     const char *instruction_set;
-} FLAVOURS[] = {{&KERN_CPU, "avx512"}, {&KERN_CPU, "avx2"}, {&KERN_CPU, "plain"}};
+} FLAVOURS[] = {
+    {&KERN_CPU, "avx512"}, {&KERN_CPU, "avxvnni"}, {&KERN_CPU, "avx2"}, {&KERN_CPU, "plain"}};
 enum { N_FLAVOURS = sizeof FLAVOURS / sizeof *FLAVOURS };
 
 static const struct type_case {

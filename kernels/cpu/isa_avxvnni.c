@@ -1,0 +1,28 @@
+/* The inner loops for AVX2, FMA, F16C and AVX-VNNI (vpdpbusd without AVX-512); compiled with those
+ * flags, so nothing here may run before CPUID was asked. Pure functions; any thread. */
+#if defined(__x86_64__)
+#include "kernels/cpu/isa.h"
+
+#include "kernels/cpu/vec_avx2.h"
+
+#include "kernels/cpu/dot_avx2.h"
+
+#include "kernels/cpu/body_rows.h"
+
+#include "kernels/cpu/body_quantise.h"
+
+#include "kernels/cpu/body_tile.h"
+
+#define TILE_RUN 3
+#include "kernels/cpu/body_product.h"
+
+#include "kernels/cpu/body_kv.h"
+
+#define ATTEND_SUMS 4
+#include "kernels/cpu/body_score.h"
+
+#include "kernels/cpu/body_attend.h"
+
+const struct cpu_isa ISA_AVXVNNI = {"avxvnni",    row_norm,   row_quantise,
+                                    rows_product, row_rotate, ATTEND_TABLE};
+#endif
