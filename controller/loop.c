@@ -154,6 +154,26 @@ static int take_item(struct loop *l, const struct intake_item *x, struct err *e)
     return ERR_OK;
 }
 
+/* Until scores, control or a command come. */
+static uint32_t wait_for_work(struct loop *l, int timeout_ms)
+{
+    struct bus_socket *sockets[] = {l->control.socket, receiver_socket(l->receiver)};
+    bool is_beside = l->wake_fd >= 0; /* the scores' socket is the receiver's own then */
+    return bus_poll(sockets, is_beside ? 1 : 2, is_beside ? l->wake_fd : queue_fd(l->commands),
+                    timeout_ms);
+}
+
+/* The next frame of a batch that has begun. None when engines or operators wait: they are answered
+ * after a commit, so the batch ends early for them. */
+static struct intake_item *wait_for_item(struct loop *l, int64_t left_ms)
+{
+    struct intake_item *x = receiver_take(l->receiver, 0);
+    if (x || l->n_rows == 0 || left_ms <= 0)
+        return x;
+    bool is_control = wait_for_work(l, (int)left_ms) & 1;
+    return is_control || queue_count(l->commands) ? NULL : receiver_take(l->receiver, 0);
+}
+
 /* Frames until the batch is full or its time is over. The first wait was the poll. */
 static int collect_frames(struct loop *l, struct err *e)
 {
@@ -163,7 +183,7 @@ static int collect_frames(struct loop *l, struct err *e)
     while (rc == ERR_OK && l->n_rows < c->batch_rows) {
         int64_t left =
             c->batch_ms - (int64_t)(mono_since_us(begin, clock_mono(&l->o.clock)) / 1000);
-        struct intake_item *x = receiver_take(l->receiver, l->n_rows && left > 0 ? (int)left : 0);
+        struct intake_item *x = wait_for_item(l, left);
         if (!x)
             break;
         rc = take_item(l, x, e);
@@ -285,19 +305,10 @@ static int wait_ms(struct loop *l, int limit)
     return limit;
 }
 
-/* Whatever comes first: scores, control, a command, a deadline. */
-static void wait_for_work(struct loop *l, int limit_ms)
-{
-    struct bus_socket *sockets[] = {l->control.socket, receiver_socket(l->receiver)};
-    bool is_beside = l->wake_fd >= 0; /* the scores' socket is the receiver's own then */
-    bus_poll(sockets, is_beside ? 1 : 2, is_beside ? l->wake_fd : queue_fd(l->commands),
-             wait_ms(l, limit_ms));
-}
-
 int loop_turn(struct loop *l, int limit_ms, struct err *e)
 {
     struct err why = {0};
-    wait_for_work(l, limit_ms);
+    wait_for_work(l, wait_ms(l, limit_ms));
     l->n_rows = 0;
     if (collect(l, &why) != ERR_OK)
         return recover(l, &why, e);
