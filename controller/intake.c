@@ -39,7 +39,7 @@ static int decode_score(struct packer *p, struct str frame, struct intake_item *
     struct output *o = &x->output;
     int rc = score_decode(frame, &x->arena, sc, e);
     if (rc == ERR_OK)
-        rc = output_decode(sc->output_json, &x->arena, o, e);
+        rc = output_decode_columns(sc->output_json, &x->arena, o, e);
     if (rc != ERR_OK)
         return rc;
     if (!str_eq(sc->engine, o->engine) || sc->epoch != o->epoch || sc->seq != o->seq ||

@@ -241,16 +241,31 @@ static int decode_parts(const struct codec_apart part[N_APART], struct arena *a,
     return rc;
 }
 
+static int read_columns(struct str json, struct codec_apart part[N_APART], struct arena *a,
+                        struct output *out, struct err *e)
+{
+    static const char *const KEYS[N_APART] = {[TOKEN_IDS] = "token_ids",
+                                              [LOGPROBS] = "logprobs",
+                                              [MESSAGES] = "messages",
+                                              [EFFECTIVE] = "effective",
+                                              [METADATA] = "metadata"};
+    *out = (struct output){.metadata = STR("")};
+    for (int i = 0; i < N_APART; i++)
+        part[i] = (struct codec_apart){.key = KEYS[i]};
+    const struct codec_direct c = {OUTPUT_SCHEMA, OUTPUT_MAX_BYTES, FIELDS, N_FIELD, part, N_APART};
+    return codec_read_direct(json, &c, a, out, e);
+}
+
+int output_decode_columns(struct str json, struct arena *a, struct output *out, struct err *e)
+{
+    struct codec_apart part[N_APART];
+    return read_columns(json, part, a, out, e);
+}
+
 int output_decode(struct str json, struct arena *a, struct output *out, struct err *e)
 {
-    *out = (struct output){.metadata = STR("")};
-    struct codec_apart part[N_APART] = {
-        [TOKEN_IDS] = {.key = "token_ids"}, [LOGPROBS] = {.key = "logprobs"},
-        [MESSAGES] = {.key = "messages"},   [EFFECTIVE] = {.key = "effective"},
-        [METADATA] = {.key = "metadata"},
-    };
-    const struct codec_direct c = {OUTPUT_SCHEMA, OUTPUT_MAX_BYTES, FIELDS, N_FIELD, part, N_APART};
-    int rc = codec_read_direct(json, &c, a, out, e);
+    struct codec_apart part[N_APART];
+    int rc = read_columns(json, part, a, out, e);
     if (rc == ERR_OK)
         rc = decode_parts(part, a, out, e);
     if (rc == ERR_OK)

@@ -47,6 +47,10 @@ struct output {
 MUST_USE int output_encode(const struct output *o, struct buf *out, struct err *e);
 /* Everything in *out lives in the arena. ERR_UNSUPPORTED: another schema version. */
 MUST_USE int output_decode(struct str json, struct arena *a, struct output *out, struct err *e);
+/* Only the flat fields; messages, parameters, token lists and metadata are looked at no further
+ * than their brackets: for who keeps columns of what another has read. */
+MUST_USE int output_decode_columns(struct str json, struct arena *a, struct output *out,
+                                   struct err *e);
 /* Only the key (engine, epoch, seq, request_id), for frames that do not decode. */
 MUST_USE int output_decode_key(struct str json, struct arena *a, struct output *out, struct err *e);
 
