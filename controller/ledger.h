@@ -121,6 +121,10 @@ MUST_USE int ledger_ticks(struct ledger *l, struct err *e);
 /* Wall time at which ledger_ticks has work; 0 = never. */
 int64_t ledger_wake_us(const struct ledger *l);
 
+/* One small step of retention, when one is due; *again: there is more to drop at once. Inside a
+ * batch of its own. */
+MUST_USE int ledger_expire(struct ledger *l, bool *again, struct err *e);
+
 struct ledger_route *ledger_route_of(struct ledger *l, struct str name); /* "" = the first */
 /* The document in force; texts in the arena. */
 MUST_USE int ledger_desired(struct ledger *l, struct arena *a, struct desired *out, struct err *e);

@@ -324,6 +324,7 @@ static void test_tampering_is_seen(void **state)
         "UPDATE outputs SET arm='champion' WHERE id=(SELECT min(id) FROM outputs WHERE revision>1)",
         "UPDATE bodies SET packed=(SELECT packed FROM bodies WHERE output=6) WHERE output=5",
         "UPDATE outputs SET raw_hash=zeroblob(32) WHERE id=5",
+        "DELETE FROM bodies WHERE output=(SELECT max(id) FROM outputs)",
         "UPDATE scores SET checks='[]' WHERE row=(SELECT max(row) FROM scores)",
         "UPDATE scores SET committed_us=committed_us+1 WHERE row=(SELECT max(row) FROM scores)",
         "UPDATE scores SET version='x' WHERE row=(SELECT max(row) FROM scores)",
@@ -363,6 +364,34 @@ static void test_tampering_is_seen(void **state)
     }
     unlink(copy);
     open_ledger();
+}
+
+/* Old texts go, what the laws were fed stays: replay proves all of it before and after. */
+static void test_expired_texts_leave_the_proof(void **state)
+{
+    (void)state;
+    bool again;
+    drive(7, 1, 700, push_bad(), false);
+    int64_t n = number("SELECT count(*) FROM bodies");
+    config.controller.keep_texts_days = 1;
+    fake.wall_now.us += INT64_C(2) * 86400000000;
+    assert_int_equal(n, 700);
+    assert_ok(ledger_expire(ledger, &again, &e), &e);
+    assert_true(again);
+    assert_int_equal(number("SELECT count(*) FROM bodies"), 200);
+    assert_replay(true);
+    struct sample fresh = plain(701);
+    take(&fresh);
+    assert_ok(ledger_commit(ledger, &e), &e);
+    assert_ok(ledger_expire(ledger, &again, &e), &e);
+    assert_false(again);
+    assert_int_equal(number("SELECT count(*) FROM bodies"), 1);
+    assert_int_equal(number("SELECT sum(n) FROM rollups"), 701);
+    assert_int_equal(number("SELECT count(*) FROM route_rows"), 701);
+    assert_int_equal(number("SELECT n FROM totals WHERE what='outputs'"), 701);
+    drop_ledger();
+    open_ledger();
+    assert_replay(true);
 }
 
 static void test_history_cannot_be_changed(void **state)
@@ -455,6 +484,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_restart_keeps_the_statistic, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kills_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tampering_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_expired_texts_leave_the_proof, setup, teardown),
         cmocka_unit_test_setup_teardown(test_history_cannot_be_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changed_configuration, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clock_set_back_stops_no_deadline, setup, teardown),

@@ -18,7 +18,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_COMMANDS = 64, SHOW_EVERY_MS = 250, BACK_OFF_MS = 500, FRAME_BYTES = 16 * 1024 * 1024 };
+enum {
+    MAX_COMMANDS = 64,
+    SHOW_EVERY_MS = 250,
+    BACK_OFF_MS = 500,
+    EXPIRE_EVERY_MS = 60000,
+    EXPIRE_PAUSE_MS = 20,
+    FRAME_BYTES = 16 * 1024 * 1024
+};
 
 struct loop {
     struct loop_options o;
@@ -31,7 +38,8 @@ struct loop {
     struct command *running[MAX_COMMANDS]; /* of this batch, to be answered after it */
     uint32_t n_running;
     uint32_t n_rows; /* of this batch */
-    struct mono shown;
+    struct mono shown, expired;
+    bool has_more_to_expire;
     atomic_bool is_stopping;
 };
 
@@ -305,6 +313,18 @@ static int wait_ms(struct loop *l, int limit)
     return limit;
 }
 
+/* Between batches, unless rows pile up: once a minute, or soon again when that left some over. */
+static int expire(struct loop *l, struct err *e)
+{
+    struct mono now = clock_mono(&l->o.clock);
+    uint64_t pause_us = l->has_more_to_expire ? EXPIRE_PAUSE_MS * 1000 : EXPIRE_EVERY_MS * 1000;
+    if (l->n_rows >= l->o.config->controller.batch_rows ||
+        (l->expired.us && mono_since_us(l->expired, now) < pause_us))
+        return ERR_OK;
+    l->expired = now;
+    return ledger_expire(l->ledger, &l->has_more_to_expire, e);
+}
+
 int loop_turn(struct loop *l, int limit_ms, struct err *e)
 {
     struct err why = {0};
@@ -315,7 +335,7 @@ int loop_turn(struct loop *l, int limit_ms, struct err *e)
     control_server_announce(&l->control, l->ledger);
     show(l);
     answer(l, NULL);
-    return ERR_OK;
+    return expire(l, &why) == ERR_OK ? ERR_OK : recover(l, &why, e);
 }
 
 static int start_receiver(struct loop *l, struct err *e)

@@ -36,6 +36,9 @@ static const struct {
     {"output's text",
      "SELECT b.output FROM bodies b LEFT JOIN outputs o ON o.id=b.output WHERE o.id IS "
      "NULL OR length(o.raw_hash)=32 AND o.raw_hash<>sha256(unpack(b.packed)) LIMIT 1"},
+    {"output without its text",
+     "SELECT id FROM outputs o WHERE id>=coalesce((SELECT CAST(value AS INTEGER) FROM settings "
+     "WHERE key='texts_from'),1) AND NOT EXISTS(SELECT 1 FROM bodies WHERE output=o.id) LIMIT 1"},
     {"score", "SELECT row FROM scores s JOIN outputs o ON o.id=s.output WHERE s.is_counted=1 AND "
               "(s.request_id<>o.request_id OR s.choice<>o.choice OR s.route<>o.route) LIMIT 1"},
     {"quarantine of revision",

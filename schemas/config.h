@@ -98,6 +98,7 @@ struct controller_config {
     struct str database;
     struct str admin_key_file;
     int64_t batch_rows, batch_ms;
+    int64_t keep_texts_days, keep_sums_days; /* 0 = for ever */
     int64_t engine_stale_ms;
 };
 

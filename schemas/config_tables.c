@@ -121,6 +121,11 @@ static const struct cfg_option CONTROLLER_OPTIONS[] = {
             "Most scores in one transaction; fewer when fewer wait."),
     INT_ROW(C, batch_ms, "50", 1, 10000, "ms",
             "A transaction is committed after this at the latest."),
+    INT_ROW(C, keep_texts_days, "0", 0, 36500, "days",
+            "Outputs' texts (messages, tokens) are dropped after this; scores, columns and hashes "
+            "stay, so that replay still proves all. 0 = kept."),
+    INT_ROW(C, keep_sums_days, "0", 0, 36500, "days",
+            "Sums by hour, route, revision and arm are dropped after this. 0 = kept."),
     INT_ROW(C, engine_stale_ms, "10000", 500, 3600000, "ms",
             "An engine without a heartbeat for this long counts as away."),
 };
