@@ -24,11 +24,11 @@ def test_export_backup_and_why(make_system, tiny, tmp_path):
     lines = [json.loads(text) for text in milepost(system, "export", "--since", "1h").splitlines()]
     assert {x["request_id"] for x in lines} >= set(load.answered)
     for x in lines:
-        if x["finish_reason"] not in ("stop", "length"):
-            continue
-        assert len(x["token_ids"]) == len(x["logprobs"]) > 0 and x["messages"][-1]["content"]
+        assert len(x["token_ids"]) == len(x["logprobs"]) and x["messages"][-1]["content"]
+        assert x["token_ids"] or not x["text"]
         assert all(p <= 0 for p in x["logprobs"]) and x["effective"]["temperature"] == 0.8
         assert {c["id"] for c in x["checks"]} == {"cut", "size"} and x["revision"] in (0, 1)
+    assert sum(len(x["token_ids"]) > 0 for x in lines) > len(lines) / 2
     stored = dict(system.rows("SELECT request_id, reward FROM scores"))
     assert all(stored[x["request_id"]] == x["reward"] for x in lines)
     summary = json.loads(milepost(system, "export", "-o", str(tmp_path / "d.jsonl"), "--json"))
