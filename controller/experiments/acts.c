@@ -40,11 +40,26 @@ static struct policy_action *add(const struct experiment *x, enum policy_action_
     return act;
 }
 
-/* A new round when the last slice of this one is over. */
+/* Place of the next slice in this round, past arms that left meanwhile; n = the round is over. */
+static uint32_t next_place(const struct experiment *x)
+{
+    const struct experiment_round *now = &x->round[x->n_rounds & 1];
+    uint32_t at = x->slice_at + 1;
+    while (at < now->n && x->contest.arm[now->order[at]].is_out)
+        at++;
+    return x->n_rounds == 0 || at > now->n ? now->n : at;
+}
+
+bool acts_round_is_over(const struct experiment *x)
+{
+    return next_place(x) == x->round[x->n_rounds & 1].n;
+}
+
 static void next_slice(struct experiment *x)
 {
     struct experiment_round *now = &x->round[x->n_rounds & 1];
-    if (x->n_rounds == 0 || x->slice_at + 1 >= now->n) {
+    uint32_t at = next_place(x);
+    if (at == now->n) {
         x->n_rounds++;
         now = &x->round[x->n_rounds & 1];
         *now = (struct experiment_round){
@@ -52,7 +67,7 @@ static void next_slice(struct experiment *x)
         now->n = allocation_order(&x->contest, x->plan.seed, x->n_rounds, now->order);
         x->slice_at = 0;
     } else {
-        x->slice_at++;
+        x->slice_at = at;
     }
     for (uint32_t k = 0; k < x->n_arm; k++)
         x->arm[k].share = k == now->order[x->slice_at] ? 1.0 : 0.0;

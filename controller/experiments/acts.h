@@ -6,6 +6,8 @@
 
 /* New shares by the plan's law (or the next slice); the document follows. */
 void acts_allocate(struct experiment *x, const char *why, struct policy_actions *out);
+/* Slices: the next one begins a new round. */
+bool acts_round_is_over(const struct experiment *x);
 void acts_eliminate(struct experiment *x, const struct contest_verdict *v,
                     struct policy_actions *out);
 void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_actions *out);

@@ -131,21 +131,20 @@ static void count_split(struct experiment *x, uint32_t arm, const double *share)
         x->arm[k].expected += share[k];
 }
 
+/* Each arm has one slice in a round, so the round and the arm name the slice. */
 static void count_slice(struct experiment *x, uint32_t arm, const struct unit_row *u)
 {
-    for (int i = 0; i < 2; i++) {
-        struct experiment_round *r = &x->round[i];
-        bool is_of_it = r->is_open && u->experiment >= r->first_allocation &&
-                        u->experiment < r->first_allocation + r->n;
-        if (!is_of_it || r->order[u->experiment - r->first_allocation] != arm)
-            continue;
-        if (!(u->flags & UNIT_SCORED)) {
-            r->n_unscored[arm]++;
-            continue;
-        }
-        r->n_scored[arm]++;
-        r->sum[arm] += u->reward;
+    struct experiment_round *now = &x->round[x->n_rounds & 1];
+    bool is_now = u->experiment >= now->first_allocation;
+    struct experiment_round *r = is_now ? now : &x->round[(x->n_rounds + 1) & 1];
+    if (!r->is_open || u->experiment < r->first_allocation)
+        return;
+    if (!(u->flags & UNIT_SCORED)) {
+        r->n_unscored[arm]++;
+        return;
     }
+    r->n_scored[arm]++;
+    r->sum[arm] += u->reward;
 }
 
 static void add_unit(struct experiment *x, uint32_t arm, const struct unit_row *u)
@@ -289,6 +288,11 @@ static bool shares_moved(const struct experiment *x)
     return most >= SHARE_MOVES;
 }
 
+static bool is_serving_arm_out(const struct experiment *x)
+{
+    return x->contest.arm[x->round[x->n_rounds & 1].order[x->slice_at]].is_out != 0;
+}
+
 static void judge(struct experiment *x, const struct policy_settings *s, struct policy_actions *out)
 {
     if (!is_running(x))
@@ -304,6 +308,8 @@ static void judge(struct experiment *x, const struct policy_settings *s, struct 
         return;
     bool is_due =
         x->plan.law == LAW_TOP_TWO && x->contest.n_scored >= x->share_units + x->plan.every_units;
+    if (is_dropped && x->plan.law == LAW_SLICES && is_serving_arm_out(x))
+        x->slice_end_us = x->now_us;
     if (is_dropped && x->plan.law != LAW_SLICES)
         acts_allocate(x, "shares among the arms that are left", out);
     else if (is_due && shares_moved(x))
@@ -332,7 +338,7 @@ static void advance_slices(struct experiment *x, const struct policy_settings *s
 {
     if (!is_running(x) || x->plan.law != LAW_SLICES || x->now_us < x->slice_end_us)
         return;
-    if (x->slice_at + 1 >= x->round[x->n_rounds & 1].n) {
+    if (acts_round_is_over(x)) {
         settle_round(x);
         judge(x, s, out);
     }

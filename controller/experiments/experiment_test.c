@@ -373,6 +373,25 @@ static void test_slices_give_one_arm_everything(void **state)
     policy_close(l.p);
 }
 
+static void test_a_tripped_arm_gets_no_further_slice(void **state)
+{
+    struct lab l;
+    int n_served = 0;
+    (void)state;
+    open_lab(&l, plan_of(LAW_SLICES, ON_WIN_REPORT));
+    l.is_invalid[1] = true;
+    assert_true(deal_until(&l, ACTION_ELIMINATE, 200));
+    assert_string_equal(acted(&l, ACTION_ELIMINATE)->test, "hard_trip");
+    assert_true(acted(&l, ACTION_ALLOCATE)); /* the slice ends at once */
+    for (int i = 0; i < 200 && seen(&l).n_arm; i++) {
+        assert_true(seen(&l).arm_share[1] == 0.0);
+        n_served++;
+        deal(&l);
+    }
+    assert_int_equal(n_served, 200);
+    policy_close(l.p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_new_checks_begin_again),
         cmocka_unit_test(test_operators_come_first),
         cmocka_unit_test(test_slices_give_one_arm_everything),
+        cmocka_unit_test(test_a_tripped_arm_gets_no_further_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
