@@ -12,7 +12,7 @@
 
 enum { MAX_NAME = 128, UNKNOWN_SHAPE_BLOCKS = 1024 };
 
-static const char *const BACKENDS[] = {NULL, "cpu", "ref"};
+static const char *const BACKENDS[] = {NULL, "cpu", "ref", "cuda", "simt"};
 
 /* "Smol LM.gguf" -> "smol-lm": a name is typed in requests, and ':' begins a route there. */
 static struct str plain_name(struct arena *a, struct str from)

@@ -103,6 +103,7 @@ struct kern_norm { /* y = x / sqrt(mean(x^2) + eps) * weight (RMSNorm, arXiv 191
 
 struct kern_ops {
     const char *name, *summary;
+    bool (*is_here)(void); /* NULL: always; else whether this machine has such a device */
 
     MUST_USE int (*open)(struct kern_device **out, const struct kern_options *o, struct err *e);
     void (*close)(struct kern_device *d);
@@ -171,9 +172,10 @@ struct kern_ops {
     void (*read)(struct kern_device *d, const struct kern_buffer *b, float *dst, uint32_t n);
 };
 
-extern const struct kern_ops KERN_REF, KERN_CPU;
+extern const struct kern_ops KERN_REF, KERN_CPU, KERN_SIMT;
+extern const struct kern_ops KERN_CUDA; /* in builds with CUDA */
 
-/* NULL name: the default. ERR_NOT_FOUND lists the known ones. */
+/* NULL name: the first of the list that is here. ERR_NOT_FOUND lists the known ones. */
 MUST_USE int kern_find(const char *name, const struct kern_ops **out, struct err *e);
 /* i-th backend of this build, NULL past the end. */
 const struct kern_ops *kern_at(uint32_t i);

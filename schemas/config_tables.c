@@ -4,7 +4,7 @@
  * schema follow from it. Defaults suit two cores and the default model. */
 #include "schemas/config_tables.h"
 
-static const char *const BACKENDS[] = {"auto", "cpu", "ref", NULL};
+static const char *const BACKENDS[] = {"auto", "cpu", "ref", "cuda", "simt", NULL};
 static const char *const BATCHING[] = {"continuous", "static", NULL};
 static const char *const KV_DTYPES[] = {"f16", "int8", NULL};
 static const char *const SYNC_MODES[] = {"normal", "full", NULL};
@@ -18,7 +18,9 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
              "Address the API listens on. Set a key before opening it to a network."),
     INT_ROW(E, port, "8000", 0, 65535, "", "Port of the API; 0 = any free one."),
     ENUM_ROW(E, backend, "auto", BACKENDS,
-             "Arithmetic: cpu is vectorised, ref is the slow truth for comparisons."),
+             "Arithmetic: auto is cuda where the build and the machine have it, else cpu, which is "
+             "vectorised; ref is the slow truth for comparisons, simt runs the CUDA kernels on an "
+             "emulator."),
     INT_ROW(E, threads, "0", 0, 1024, "threads", "Compute threads; 0 = the usable cores."),
     INT_ROW(E, tp_size, "1", 1, 16, "processes",
             "Processes that compute the model together (tensor parallelism), each with its share "

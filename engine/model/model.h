@@ -38,7 +38,7 @@ struct model_info {
 enum model_kv_type { MODEL_KV_F16, MODEL_KV_INT8 };
 
 struct model_options {
-    const char *backend;  /* "cpu" (default when NULL) or "ref" */
+    const char *backend;  /* a name of kernels/registry.c; NULL: the best of this machine */
     uint32_t n_threads;   /* 0 = usable cores (affinity mask and cgroup quota) */
     uint32_t n_kv_blocks; /* size of the KV pool */
     enum model_kv_type kv_type;

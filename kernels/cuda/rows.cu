@@ -1,2 +1,88 @@
-/* Row kernels. */
-#include "kernels/cuda/dialect.h"
+/* Kernels over rows of activations: embedding, addition of a normed row, gate of a pair. They move
+ * a few kilobytes a token; none matters for speed beyond its launch. */
+#include "kernels/cuda/format.h"
+#include "kernels/cuda/launchers.h"
+
+namespace KERNEL_SPACE
+{
+
+enum { WARPS = 4, THREADS = 32 * WARPS };
+
+template <int FORMAT> __global__ void embed(const __grid_constant__ embed_args a)
+{
+    typedef format_of<FORMAT> F;
+    float *x = a.x + (size_t)blockIdx.x * a.w.cols;
+    unsigned row = (unsigned)a.token[blockIdx.x];
+    for (unsigned i = threadIdx.x; i < a.w.units; i += THREADS) {
+        typename F::unit u = F::load(a.w, row, i);
+        unit_scale s = F::scale(u);
+        for (int j = 0; j < F::UNIT / 4; j++) {
+            float step = s.step[j >= F::UNIT / 8];
+            float4 v = F::four(u, j);
+            const float w[4] = {v.x, v.y, v.z, v.w};
+            for (unsigned k = 0; k < 4; k++) {
+                unsigned column = i * F::UNIT + (unsigned)j * 4 + k;
+                if (column < a.w.cols)
+                    x[column] = (step * w[k] + s.offset) * a.scale;
+            }
+        }
+    }
+}
+
+__global__ void add_norm(const __grid_constant__ add_norm_args a)
+{
+    const float *y = a.y + (size_t)blockIdx.x * a.width;
+    float *x = a.x + (size_t)blockIdx.x * a.width, squares = 0;
+    for (unsigned i = threadIdx.x; i < a.width; i += THREADS)
+        squares += y[i] * y[i];
+    float factor = rsqrtf(block_sum<WARPS>(squares) / (float)a.width + a.eps);
+    for (unsigned i = threadIdx.x; i < a.width; i += THREADS)
+        x[i] += y[i] * factor * a.norm[i];
+}
+
+__global__ void gate(const __grid_constant__ gate_args a)
+{
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    const float *both = a.both + (size_t)blockIdx.y * 2 * a.width;
+    if (i < a.width)
+        a.h[(size_t)blockIdx.y * a.width + i] = gated(a.gate, both[i]) * both[a.width + i];
+}
+
+__global__ void add(const __grid_constant__ add_args a)
+{
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < a.n)
+        a.x[i] += a.y[i];
+}
+
+template <int FORMAT> static void launch(const embed_args &a, dev_stream *s)
+{
+    KERNEL_LAUNCH(embed<FORMAT>, dim3(a.n_tok), dim3(THREADS), 0, s, a);
+}
+
+void launch_embed(const embed_args *a, dev_stream *s)
+{
+    static void (*const BY_FORMAT[N_PANEL_FORMATS])(const embed_args &, dev_stream *) = {
+        launch<PANEL_F32>,  launch<PANEL_F16>,  launch<PANEL_BF16>, launch<PANEL_Q8_0>,
+        launch<PANEL_Q4_0>, launch<PANEL_Q4_1>, launch<PANEL_Q5_0>, launch<PANEL_Q5_1>,
+        launch<PANEL_Q4_K>, launch<PANEL_Q5_K>, launch<PANEL_Q6_K>};
+    BY_FORMAT[a->w.format](*a, s);
+}
+
+void launch_add_norm(const add_norm_args *a, dev_stream *s)
+{
+    KERNEL_LAUNCH(add_norm, dim3(a->n_tok), dim3(THREADS), 0, s, *a);
+}
+
+void launch_gate(const gate_args *a, dev_stream *s)
+{
+    KERNEL_LAUNCH(gate, dim3((a->width + THREADS - 1) / THREADS, a->n_tok), dim3(THREADS), 0, s,
+                  *a);
+}
+
+void launch_add(const add_args *a, dev_stream *s)
+{
+    KERNEL_LAUNCH(add, dim3((a->n + THREADS - 1) / THREADS), dim3(THREADS), 0, s, *a);
+}
+
+} // namespace KERNEL_SPACE

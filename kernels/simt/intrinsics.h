@@ -3,6 +3,8 @@
 #ifndef KERNELS_SIMT_INTRINSICS_H
 #define KERNELS_SIMT_INTRINSICS_H
 
+#define __sincosf(x, s, c) sincosf(x, s, c)
+
 static inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);

@@ -194,6 +194,8 @@ static void test_several_ranks_give_the_tokens_of_one(void **state)
         struct tiny_model t = tiny_model_of(ARCHS[i]);
         check_ranks(&t, "cpu", t.n_head_kv < 2 ? 1 : 2);
         check_ranks(&t, "ref", t.n_head_kv < 2 ? 1 : 2);
+        if (i == 0)
+            check_ranks(&t, "simt", 2);
     }
 }
 
@@ -206,6 +208,7 @@ static void test_four_ranks_and_uneven_shares(void **state)
     t.n_head_kv = 4;
     t.has_own_head = true;
     check_ranks(&t, "cpu", 4);
+    check_ranks(&t, "simt", 4);
     check_ranks(&t, "cpu", 3); /* 1, 1 and 2 KV heads */
 }
 

@@ -1,0 +1,144 @@
+/* kernels/cuda/device.h - state of the device backends: `cuda`, and `simt`, which is the same code
+ * on the emulator. Both differ in two tables only: the runtime (dev.h) and the kernels (kernels.h).
+ *
+ * Device memory is taken at load, never in a step. An op launches kernels on one stream and
+ * returns; `run` waits for the stream. */
+#ifndef KERNELS_CUDA_DEVICE_H
+#define KERNELS_CUDA_DEVICE_H
+
+#include "common/arena.h"
+#include "kernels/cuda/dev.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/ops.h"
+#include "kernels/threads.h"
+
+struct kern_vector {
+    uint32_t n;
+    const float *data;
+};
+
+struct kern_matrix { /* neighbouring parts of one type are one panel */
+    uint32_t cols, rows, n_panels;
+    struct panel panel[KERN_MAX_PARTS];
+    uint32_t first_row[KERN_MAX_PARTS];
+};
+
+struct kern_buffer {
+    uint32_t width;
+    float *data;
+};
+
+struct kern_kv {
+    struct kern_attn_shape shape;
+    enum kv_format format;
+    struct kv_layer all; /* of the first layer; the others follow */
+    size_t layer_bytes, layer_steps;
+    const double *inv_freq[KERN_MAX_ROPES];
+};
+
+/* A step's arrays: host memory, and the same offsets on the device. */
+struct step_stage {
+    uint32_t *host, *device;
+    size_t words;
+};
+
+struct kern_device {
+    const struct dev_ops *dev;
+    const struct device_kernels *kernels;
+    struct dev_stream *stream;
+    struct team *team;
+    struct arena arena; /* small host structs */
+    void **taken;       /* device memory, released at close */
+    size_t n_taken, max_taken;
+    uint32_t max_tok;
+    size_t weight_bytes;
+    const char *refusal; /* what an op could not do: told by run, then and later */
+    struct kern_kv *kv;
+    struct step_stage stage;
+    struct step_view view;
+    const int32_t *token; /* device */
+    uint32_t *pick;       /* device: rows of the head */
+    bool is_staged;       /* the copies of `stage` may still be under way */
+    uint32_t max_chunks;  /* of the step's longest sequence */
+    float *logits;        /* [LOGITS_ROWS, widest matrix] */
+    float *both;          /* gate and up of matrices of two types */
+    size_t logits_width, both_width;
+    float *part; /* of split attention */
+    size_t part_floats;
+    uint32_t *count;
+};
+
+enum { LOGITS_ROWS = 16 };
+enum { MAX_PART_FLOATS = 16 << 20 }; /* attention works in slices of tokens that fit */
+
+/* NULL: no memory, also when n * size overflows. Counted towards nothing; freed by close. */
+void *device_take(struct kern_device *d, size_t n, size_t size);
+/* Blocks until the copy is done, so that src may go. */
+MUST_USE int device_upload(struct kern_device *d, void *dst, const void *src, size_t n,
+                           struct err *e);
+
+/* pack.c: a matrix's panels, from GGUF blocks. */
+MUST_USE int device_matrix(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
+                           uint32_t n_parts, const struct kern_matrix **out, struct err *e);
+
+/* step.c */
+MUST_USE int device_kv(struct kern_device *d, const struct kern_attn_shape *shape,
+                       struct kern_kv **out, struct err *e);
+size_t device_kv_block_bytes(const struct kern_attn_shape *shape);
+void device_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
+void device_attention(struct kern_device *d, const struct kern_attn_layer *layer,
+                      struct kern_buffer *qkv, struct kern_buffer *y);
+void device_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
+                 const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
+                 float *logits);
+
+/* product.c */
+void device_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
+                  struct kern_buffer *x);
+void device_project(struct kern_device *d, const struct kern_buffer *x,
+                    const struct kern_norm *norm, const struct kern_matrix *w,
+                    struct kern_buffer *y);
+void device_project_add(struct kern_device *d, const struct kern_buffer *h,
+                        const struct kern_matrix *w, struct kern_buffer *x);
+void device_gate_up(struct kern_device *d, const struct kern_buffer *x,
+                    const struct kern_norm *norm, const struct kern_matrix *w, enum kern_gate g,
+                    struct kern_buffer *h);
+void device_add_norm(struct kern_device *d, const struct kern_buffer *y,
+                     const struct kern_norm *norm, struct kern_buffer *x);
+/* All panels of w for n_tok rows of x. */
+void device_products(struct kern_device *d, struct product_args a, const struct kern_matrix *w);
+
+/* experts.c */
+MUST_USE int device_mixer(struct kern_device *d, const struct kern_mix_shape *shape,
+                          struct kern_mixer **out, struct err *e);
+void device_mix(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
+void device_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);
+
+/* The backend's functions, the same for every device. */
+MUST_USE int device_open(struct kern_device **out, const struct kern_options *o,
+                         const struct dev_ops *dev, const struct device_kernels *kernels,
+                         struct err *e);
+void device_close(struct kern_device *d);
+uint32_t device_n_threads(const struct kern_device *d);
+size_t device_weight_bytes(const struct kern_device *d);
+MUST_USE int device_vector(struct kern_device *d, const float *data, uint32_t n,
+                           const struct kern_vector **out, struct err *e);
+MUST_USE int device_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **out,
+                           struct err *e);
+MUST_USE int device_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
+void device_each(struct kern_device *d, uint32_t n,
+                 void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg);
+void device_write(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n);
+void device_read(struct kern_device *d, const struct kern_buffer *b, float *dst, uint32_t n);
+
+#define DEVICE_OPS                                                                                 \
+    .close = device_close, .n_threads = device_n_threads, .weight_bytes = device_weight_bytes,     \
+    .matrix = device_matrix, .vector = device_vector, .buffer = device_buffer, .kv = device_kv,    \
+    .kv_block_bytes = device_kv_block_bytes, .run = device_run, .each = device_each,               \
+    .begin = device_begin, .embed = device_embed, .project = device_project,                       \
+    .project_add = device_project_add, .add_norm = device_add_norm, .gate_up = device_gate_up,     \
+    .mixer = device_mixer, .mix = device_mix, .add = device_add, .attention = device_attention,    \
+    .head = device_head, .write = device_write, .read = device_read
+
+#endif

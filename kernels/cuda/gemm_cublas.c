@@ -1,0 +1,111 @@
+/* c = scale * a b^T by cuBLASLt. Its matrices are column-major: seen so, c is [n, m], b is [k, n]
+ * transposed and a is [k, m], which is also the only form its FP8 kernels take. The handle and the
+ * workspace are made at first use and kept until the process ends. */
+#include "kernels/cuda/dev_cuda.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+enum { WORKSPACE_BYTES = 32 << 20 }; /* what cuBLAS recommends for Hopper */
+
+#define FUNCTIONS(X)                                                                               \
+    X(cublasLtCreate)                                                                              \
+    X(cublasLtMatmul)                                                                              \
+    X(cublasLtMatmulAlgoGetHeuristic)                                                              \
+    X(cublasLtMatmulDescCreate)                                                                    \
+    X(cublasLtMatmulDescDestroy)                                                                   \
+    X(cublasLtMatmulDescSetAttribute)                                                              \
+    X(cublasLtMatrixLayoutCreate)                                                                  \
+    X(cublasLtMatrixLayoutDestroy)                                                                 \
+    X(cublasLtMatmulPreferenceCreate)                                                              \
+    X(cublasLtMatmulPreferenceDestroy)                                                             \
+    X(cublasLtMatmulPreferenceSetAttribute)
+
+#define POINTER(f) __typeof__(f) *f;
+static struct {
+    FUNCTIONS(POINTER)
+    void *library;
+    cublasLtHandle_t handle;
+    void *workspace;
+} lt;
+
+#define STRING_OF(x)  #x
+#define SONAME(major) "libcublasLt.so." STRING_OF(major)
+
+/* Not linked: its relocations alone would cost each start of the engine a third of a second. */
+static bool is_loaded(void)
+{
+    if (!lt.library)
+        lt.library = dlopen(SONAME(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);
+    if (!lt.library)
+        lt.library = dlopen(CUBLASLT_PATH, RTLD_NOW | RTLD_LOCAL);
+    bool ok = lt.library != NULL;
+#define RESOLVE(f) ok = ok && (*(void **)&lt.f = dlsym(lt.library, #f)) != NULL;
+    FUNCTIONS(RESOLVE)
+    return ok;
+}
+
+static bool is_open(void)
+{
+    if (!lt.handle && (!is_loaded() || lt.cublasLtCreate(&lt.handle) != CUBLAS_STATUS_SUCCESS))
+        lt.handle = NULL;
+    if (!lt.workspace && cudaMalloc(&lt.workspace, WORKSPACE_BYTES) != cudaSuccess)
+        lt.workspace = NULL;
+    return lt.handle && lt.workspace;
+}
+
+struct product {
+    cublasLtMatmulDesc_t what;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulPreference_t preference;
+};
+
+static bool describe(struct product *p, const struct dev_gemm *g)
+{
+    const cublasOperation_t turned = CUBLAS_OP_T;
+    const size_t workspace = WORKSPACE_BYTES;
+    cudaDataType_t in = g->type == DEV_BF16 ? CUDA_R_16BF : CUDA_R_8F_E4M3;
+    return !lt.cublasLtMatmulDescCreate(&p->what, CUBLAS_COMPUTE_32F, CUDA_R_32F) &&
+           !lt.cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
+                                              sizeof turned) &&
+           !lt.cublasLtMatrixLayoutCreate(&p->a, in, (uint64_t)g->k, (uint64_t)g->n, g->k) &&
+           !lt.cublasLtMatrixLayoutCreate(&p->b, in, (uint64_t)g->k, (uint64_t)g->m, g->k) &&
+           !lt.cublasLtMatrixLayoutCreate(&p->c, CUDA_R_32F, (uint64_t)g->n, (uint64_t)g->m,
+                                          g->n) &&
+           !lt.cublasLtMatmulPreferenceCreate(&p->preference) &&
+           !lt.cublasLtMatmulPreferenceSetAttribute(p->preference,
+                                                    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                    &workspace, sizeof workspace);
+}
+
+static void forget(struct product *p)
+{
+    if (p->preference)
+        lt.cublasLtMatmulPreferenceDestroy(p->preference);
+    if (p->c)
+        lt.cublasLtMatrixLayoutDestroy(p->c);
+    if (p->b)
+        lt.cublasLtMatrixLayoutDestroy(p->b);
+    if (p->a)
+        lt.cublasLtMatrixLayoutDestroy(p->a);
+    if (p->what)
+        lt.cublasLtMatmulDescDestroy(p->what);
+}
+
+bool cublas_gemm(const struct dev_gemm *g, struct dev_stream *s)
+{
+    struct product p = {0};
+    cublasLtMatmulHeuristicResult_t best;
+    const float zero = 0;
+    int found = 0;
+    bool ok =
+        is_open() && describe(&p, g) &&
+        !lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, p.what, p.a, p.b, p.c, p.c, p.preference, 1,
+                                           &best, &found) &&
+        found > 0 &&
+        !lt.cublasLtMatmul(lt.handle, p.what, &g->scale, g->b, p.a, g->a, p.b, &zero, g->c, p.c,
+                           g->c, p.c, &best.algo, lt.workspace, WORKSPACE_BYTES, (cudaStream_t)s);
+    forget(&p);
+    return ok;
+}

@@ -1,0 +1,175 @@
+/* kernels/cuda/kernels.h - the kernels as the backend sees them: one C function each, that launches
+ * on a stream and returns. Two tables of the same source: compiled by nvcc, and for the emulator.
+ *
+ * Pointers are device memory. Activations are float32 rows. Callers check shapes. The result for a
+ * token depends on its own row only, whatever n_tok is: every kernel sums in an order fixed by the
+ * shapes of the model. */
+#ifndef KERNELS_CUDA_KERNELS_H
+#define KERNELS_CUDA_KERNELS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dev_stream;
+
+/* Weight formats on the device; which GGUF type becomes which: pack.c. */
+enum panel_format {
+    PANEL_F32,
+    PANEL_F16,
+    PANEL_BF16,
+    PANEL_Q8_0,
+    PANEL_Q4_0,
+    PANEL_Q4_1,
+    PANEL_Q5_0,
+    PANEL_Q5_1,
+    PANEL_Q4_K,
+    PANEL_Q5_K,
+    PANEL_Q6_K,
+    N_PANEL_FORMATS
+};
+
+/* Weights [rows, cols] in streams of their own, row after row, so that neighbouring lanes load
+ * neighbouring 16 bytes. A unit is what 16 bytes of `low` hold: 32 weights of 4 to 6 bits, 16 of
+ * Q8_0, 8 of f16 or bf16, 4 of f32. Rows of floats are padded with zeros to whole units. */
+struct panel {
+    uint32_t format, rows, cols, units; /* units of a row */
+    const void *low;                    /* [rows][units] 16 bytes; element e of 32 is nibble e */
+    const void *high;                   /* Q5: a bit an element, Q6: two; else NULL */
+    const void *scale;                  /* f16 a block of 32 (two: scale, minimum, where the type
+                                           has both); Q4_K, Q5_K: 16 bytes a block of 256 as in the
+                                           file; Q6_K: 16 signed bytes a block of 256 */
+    const void *super;                  /* Q6_K: f16 a block of 256; else NULL */
+};
+
+enum product_mode { PRODUCT_STORE, PRODUCT_ADD, PRODUCT_GATE };
+enum gate_kind { GATE_SILU, GATE_GELU };
+
+/* y[t, first_row + r] = (or +=) panel norm(x[row of t]). GATE: the panel has gate and up stacked;
+ * y[t, r] = g(gate r) * (up r), r below rows / 2. */
+struct product_args {
+    struct panel w;
+    const float *x;
+    const uint32_t *pick; /* token t reads row pick[t] of x; NULL: row t */
+    const float *norm;    /* [cols]; NULL: none */
+    float *y;
+    uint32_t x_stride, y_stride, first_row, n_tok;
+    uint32_t mode, gate;
+    float eps;
+};
+
+enum { MAX_EXPERTS = 256, MAX_USED = 32 };
+
+/* A product for each (token, chosen expert) with that expert's panel: row `pair` of y from row
+ * pair / share of x. p.w is unused, p.n_tok counts pairs. All panels have one shape; a kernel
+ * launched for a format leaves the experts of others alone. */
+struct experts_args {
+    struct product_args p;
+    const uint32_t *expert; /* [pairs] */
+    uint32_t share, format;
+    struct panel panel[MAX_EXPERTS];
+};
+
+/* The n_used largest of softmax(logits[t]) (equal: the lower number), in the order of their
+ * numbers; is_normed: divided by their sum. */
+struct route_args {
+    const float *logits; /* [n_tok, n_expert] */
+    uint32_t *expert;    /* [n_tok, n_used] */
+    float *weight;       /* the same */
+    uint32_t n_tok, n_expert, n_used, is_normed;
+};
+
+struct combine_args { /* y[t] = sum over s of weight[t, s] of_pair[t, s] */
+    const float *of_pair, *weight;
+    float *y;
+    uint32_t width, n_tok, n_used;
+};
+
+struct add_args {
+    const float *y;
+    float *x;
+    uint32_t n;
+};
+
+struct embed_args {
+    struct panel w;
+    const int32_t *token;
+    float *x;
+    uint32_t n_tok;
+    float scale;
+};
+
+struct add_norm_args { /* x[t] += norm(y[t]) */
+    const float *y, *norm;
+    float *x;
+    uint32_t width, n_tok;
+    float eps;
+};
+
+struct gate_args { /* h[t, i] = g(both[t, i]) * both[t, width + i] */
+    const float *both;
+    float *h;
+    uint32_t width, n_tok, gate;
+};
+
+enum { KV_BLOCK = 16, ATTEND_CHUNK = 256 };
+enum kv_format { KV_F16, KV_BF16, KV_FP8, KV_INT8, N_KV_FORMATS };
+
+/* One layer's keys and values: [block][head][position in block][d_head], and for int8 a float16
+ * step for each [block][head][position]. */
+struct kv_layer {
+    void *k, *v, *k_step, *v_step;
+};
+
+/* What the tokens of a step are: position p of sequence s is in block table[s * table_stride + p /
+ * 16]. */
+struct step_view {
+    const uint32_t *position, *seq, *table;
+    uint32_t table_stride, n_tok;
+};
+
+struct heads_args { /* bias, norms of heads, rotation; keys and values into the cache */
+    struct step_view step;
+    struct kv_layer kv;
+    float *qkv;
+    const float *bias, *q_norm, *k_norm; /* NULL: none */
+    const double *inv_freq;              /* [n_rot / 2] */
+    uint32_t n_head, n_head_kv, d_head, n_rot, kv_format;
+    float eps;
+};
+
+/* y = softmax(scale q k) v over the positions a token sees, in chunks of ATTEND_CHUNK positions;
+ * the block that finishes a token's last chunk puts them together in order. */
+struct attend_args {
+    struct step_view step;
+    struct kv_layer kv;
+    const float *qkv;
+    float *y;
+    float *part;     /* [n_tok][n_head][max_chunks][d_head + 2] */
+    uint32_t *count; /* [n_tok][n_head], zero before and after */
+    uint32_t n_head, n_head_kv, d_head, kv_format, window, max_chunks;
+    float scale;
+};
+
+struct device_kernels {
+    void (*product)(const struct product_args *a, struct dev_stream *s);
+    void (*product_of_experts)(const struct experts_args *a, struct dev_stream *s);
+    void (*route)(const struct route_args *a, struct dev_stream *s);
+    void (*combine)(const struct combine_args *a, struct dev_stream *s);
+    void (*add)(const struct add_args *a, struct dev_stream *s);
+    void (*embed)(const struct embed_args *a, struct dev_stream *s);
+    void (*add_norm)(const struct add_norm_args *a, struct dev_stream *s);
+    void (*gate)(const struct gate_args *a, struct dev_stream *s);
+    void (*heads)(const struct heads_args *a, struct dev_stream *s);
+    void (*attend)(const struct attend_args *a, struct dev_stream *s);
+};
+
+extern const struct device_kernels KERNELS_SIMT;
+extern const struct device_kernels KERNELS_CUDA; /* where built WITH_CUDA */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

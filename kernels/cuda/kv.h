@@ -1,0 +1,93 @@
+/* kernels/cuda/kv.h - keys and values in the cache: where they stand, eight of them in registers.
+ */
+#ifndef KERNELS_CUDA_KV_H
+#define KERNELS_CUDA_KV_H
+
+#include "kernels/cuda/arithmetic.h"
+
+/* Index of (position of a sequence, head) among the cache's [block][head][position in block]. */
+__device__ __forceinline__ size_t kv_slot(const step_view &s, unsigned seq, unsigned position,
+                                          unsigned head, unsigned n_head_kv)
+{
+    unsigned block = s.table[(size_t)seq * s.table_stride + position / KV_BLOCK];
+    return ((size_t)block * n_head_kv + head) * KV_BLOCK + position % KV_BLOCK;
+}
+
+struct eight {
+    float v[8];
+};
+
+template <class T> __device__ __forceinline__ eight eight_halves(const uint4 &u)
+{
+    eight e;
+    const unsigned w[4] = {u.x, u.y, u.z, u.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        e.v[2 * i] = to_float(T{(uint16_t)(w[i] & 0xFFFF)});
+        e.v[2 * i + 1] = to_float(T{(uint16_t)(w[i] >> 16)});
+    }
+    return e;
+}
+
+__device__ __forceinline__ unsigned byte_of(const uint4 &u, int i)
+{
+    return (i < 4 ? u.x : u.y) >> (i % 4 * 8) & 255;
+}
+
+/* A format: what a lane loads of eight neighbouring dimensions, and their floats. */
+template <int FORMAT> struct kv_type;
+template <> struct kv_type<KV_F16> {
+    enum { BYTES = 2, HAS_STEP = 0 };
+    static __device__ __forceinline__ eight open(const uint4 &u, float)
+    {
+        return eight_halves<f16>(u);
+    }
+};
+template <> struct kv_type<KV_BF16> {
+    enum { BYTES = 2, HAS_STEP = 0 };
+    static __device__ __forceinline__ eight open(const uint4 &u, float)
+    {
+        return eight_halves<bf16>(u);
+    }
+};
+template <> struct kv_type<KV_FP8> {
+    enum { BYTES = 1, HAS_STEP = 0 };
+    static __device__ __forceinline__ eight open(const uint4 &u, float)
+    {
+        eight e;
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            e.v[i] = to_float(fp8{(uint8_t)byte_of(u, i)});
+        return e;
+    }
+};
+template <> struct kv_type<KV_INT8> {
+    enum { BYTES = 1, HAS_STEP = 1 };
+    static __device__ __forceinline__ eight open(const uint4 &u, float step)
+    {
+        eight e;
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            e.v[i] = (float)(signed char)byte_of(u, i) * step;
+        return e;
+    }
+};
+
+/* Eight dimensions from `first` of a slot; 8 or 16 bytes. */
+template <int FORMAT>
+__device__ __forceinline__ uint4 kv_load(const void *cache, size_t slot, unsigned d_head,
+                                         unsigned first)
+{
+    const char *p = (const char *)cache + (slot * d_head + first) * kv_type<FORMAT>::BYTES;
+    if (kv_type<FORMAT>::BYTES == 2)
+        return ld128(p);
+    uint2 u = *(const uint2 *)p;
+    return {u.x, u.y, 0, 0};
+}
+
+template <int FORMAT> __device__ __forceinline__ float kv_step(const void *steps, size_t slot)
+{
+    return kv_type<FORMAT>::HAS_STEP ? to_float(((const f16 *)steps)[slot]) : 1.0f;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* kernels/cuda/launchers.h - what the .cu files export to table.cu; in a namespace of their
+ * compiler, so that both builds fit in one program. */
+#ifndef KERNELS_CUDA_LAUNCHERS_H
+#define KERNELS_CUDA_LAUNCHERS_H
+
+#include "kernels/cuda/dialect.h"
+#include "kernels/cuda/kernels.h"
+
+namespace KERNEL_SPACE
+{
+void launch_product(const product_args *a, dev_stream *s);
+void launch_product_of_experts(const experts_args *a, dev_stream *s);
+void launch_route(const route_args *a, dev_stream *s);
+void launch_combine(const combine_args *a, dev_stream *s);
+void launch_add(const add_args *a, dev_stream *s);
+void launch_embed(const embed_args *a, dev_stream *s);
+void launch_add_norm(const add_norm_args *a, dev_stream *s);
+void launch_gate(const gate_args *a, dev_stream *s);
+void launch_heads(const heads_args *a, dev_stream *s);
+void launch_attend(const attend_args *a, dev_stream *s);
+} // namespace KERNEL_SPACE
+
+#endif

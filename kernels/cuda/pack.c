@@ -1,0 +1,247 @@
+/* GGUF blocks taken apart into the streams of a panel (kernels.h): the same bits in another order,
+ * never more of them, so that lanes can load 16 bytes side by side. Layouts of the blocks: ggml's
+ * ggml-common.h, as in kernels/dtype.c. */
+#include "kernels/cuda/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 32, SUPER = 256, UNIT_BYTES = 16 };
+
+struct streams { /* of one block */
+    uint8_t *low, *high, *scale, *super;
+};
+
+struct packing {
+    uint32_t dtype, format, elements, bytes; /* of a block of the file */
+    uint32_t low, high, scale, super;        /* bytes of a block in each stream */
+    uint32_t unit;                           /* elements of 16 bytes of low */
+    void (*pack)(const uint8_t *src, struct streams to);
+};
+
+/* low[i] and high[i], i below 16, hold elements i and i + 16 in their low nibble or high nibble. */
+static void put_halves(const uint8_t *q, uint8_t *low)
+{
+    for (int i = 0; i < BLOCK; i += 2) {
+        int a = i < 16 ? q[i] & 15 : q[i - 16] >> 4;
+        int b = i < 16 ? q[i + 1] & 15 : q[i - 15] >> 4;
+        low[i / 2] = (uint8_t)(a | b << 4);
+    }
+}
+
+static void pack_q4_0(const uint8_t *src, struct streams to)
+{
+    memcpy(to.scale, src, 2);
+    put_halves(src + 2, to.low);
+}
+
+static void pack_q4_1(const uint8_t *src, struct streams to)
+{
+    memcpy(to.scale, src, 4);
+    put_halves(src + 4, to.low);
+}
+
+static void pack_q5_0(const uint8_t *src, struct streams to)
+{
+    memcpy(to.scale, src, 2);
+    memcpy(to.high, src + 2, 4);
+    put_halves(src + 6, to.low);
+}
+
+static void pack_q5_1(const uint8_t *src, struct streams to)
+{
+    memcpy(to.scale, src, 4);
+    memcpy(to.high, src + 4, 4);
+    put_halves(src + 8, to.low);
+}
+
+static void pack_q8_0(const uint8_t *src, struct streams to)
+{
+    memcpy(to.scale, src, 2);
+    memcpy(to.low, src + 2, BLOCK);
+}
+
+/* Sub-block j of a K block: q's low nibbles for even j, its high ones for odd. */
+static void put_nibbles(const uint8_t *q, int shift, uint8_t *low)
+{
+    for (int i = 0; i < BLOCK; i += 2)
+        low[i / 2] = (uint8_t)((q[i] >> shift & 15) | (q[i + 1] >> shift & 15) << 4);
+}
+
+static void pack_q4_k(const uint8_t *src, struct streams to)
+{
+    memcpy(to.scale, src, 16);
+    for (int j = 0; j < 8; j++)
+        put_nibbles(src + 16 + j / 2 * BLOCK, j % 2 * 4, to.low + j * UNIT_BYTES);
+}
+
+static void pack_q5_k(const uint8_t *src, struct streams to)
+{
+    const uint8_t *high = src + 16;
+    memcpy(to.scale, src, 16);
+    for (int j = 0; j < 8; j++) {
+        uint32_t bits = 0;
+        put_nibbles(src + 48 + j / 2 * BLOCK, j % 2 * 4, to.low + j * UNIT_BYTES);
+        for (int i = 0; i < BLOCK; i++)
+            bits |= (uint32_t)(high[i] >> j & 1) << i;
+        memcpy(to.high + j * sizeof bits, &bits, sizeof bits);
+    }
+}
+
+static void pack_q6_k(const uint8_t *src, struct streams to)
+{
+    memcpy(to.scale, src + 192, 16);
+    memcpy(to.super, src + 208, 2);
+    for (int j = 0; j < 8; j++) {
+        const uint8_t *low = src + 64 * (j / 4) + j % 2 * BLOCK;
+        const uint8_t *high = src + 128 + BLOCK * (j / 4);
+        uint64_t bits = 0;
+        put_nibbles(low, j % 4 / 2 * 4, to.low + j * UNIT_BYTES);
+        for (int i = 0; i < BLOCK; i++)
+            bits |= (uint64_t)(high[i] >> (2 * (j % 4)) & 3) << (2 * i);
+        memcpy(to.high + j * sizeof bits, &bits, sizeof bits);
+    }
+}
+
+static const struct packing PACKINGS[] = {
+    {DTYPE_F32, PANEL_F32, 1, 4, 4, 0, 0, 0, 4, NULL},
+    {DTYPE_F16, PANEL_F16, 1, 2, 2, 0, 0, 0, 8, NULL},
+    {DTYPE_BF16, PANEL_BF16, 1, 2, 2, 0, 0, 0, 8, NULL},
+    {DTYPE_Q8_0, PANEL_Q8_0, BLOCK, 34, 32, 0, 2, 0, 16, pack_q8_0},
+    {DTYPE_Q4_0, PANEL_Q4_0, BLOCK, 18, 16, 0, 2, 0, 32, pack_q4_0},
+    {DTYPE_Q4_1, PANEL_Q4_1, BLOCK, 20, 16, 0, 4, 0, 32, pack_q4_1},
+    {DTYPE_Q5_0, PANEL_Q5_0, BLOCK, 22, 16, 4, 2, 0, 32, pack_q5_0},
+    {DTYPE_Q5_1, PANEL_Q5_1, BLOCK, 24, 16, 4, 4, 0, 32, pack_q5_1},
+    {DTYPE_Q4_K, PANEL_Q4_K, SUPER, 144, 128, 0, 16, 0, 32, pack_q4_k},
+    {DTYPE_Q5_K, PANEL_Q5_K, SUPER, 176, 128, 32, 16, 0, 32, pack_q5_k},
+    {DTYPE_Q6_K, PANEL_Q6_K, SUPER, 210, 128, 64, 16, 2, 32, pack_q6_k},
+};
+
+static const struct packing *find_packing(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof PACKINGS / sizeof *PACKINGS; i++)
+        if (PACKINGS[i].dtype == dtype)
+            return &PACKINGS[i];
+    return NULL;
+}
+
+static void pack_row(const struct packing *k, const uint8_t *src, uint32_t cols, struct streams to)
+{
+    if (!k->pack) {
+        memcpy(to.low, src, (size_t)cols * k->bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < cols / k->elements; i++) {
+        k->pack(src, to);
+        src += k->bytes;
+        to.low += k->low;
+        to.high += k->high;
+        to.scale += k->scale;
+        to.super += k->super;
+    }
+}
+
+/* One stream: host memory zeroed (rows of floats are padded), then the device's. */
+struct stream {
+    uint8_t *host;
+    void *device;
+    size_t row_bytes, bytes;
+};
+
+static bool open_stream(struct kern_device *d, struct stream *s, size_t row_bytes, uint32_t rows)
+{
+    *s = (struct stream){.row_bytes = row_bytes};
+    if (row_bytes == 0)
+        return true;
+    if (!size_mul(row_bytes, rows, &s->bytes))
+        return false;
+    s->host = calloc(1, s->bytes);
+    s->device = s->host ? device_take(d, s->bytes, 1) : NULL;
+    return s->device != NULL;
+}
+
+/* Rows of `n` parts of one type to the panel's streams. */
+static int pack_panel(struct kern_device *d, const struct packing *k, struct panel *p,
+                      const struct kern_part *parts, uint32_t n, struct err *e)
+{
+    struct stream s[4];
+    uint32_t blocks = p->cols / k->elements, row = 0;
+    int rc = ERR_OK;
+    bool ok = open_stream(d, &s[0], (size_t)p->units * UNIT_BYTES, p->rows);
+    const uint32_t others[3] = {k->high, k->scale, k->super};
+    for (int i = 0; i < 3; i++)
+        ok = open_stream(d, &s[i + 1], ok ? (size_t)others[i] * blocks : 0, p->rows) && ok;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        const uint8_t *src = parts[i].data;
+        for (uint32_t r = 0; r < parts[i].rows; r++, row++, src += (size_t)blocks * k->bytes) {
+            uint8_t *at[4];
+            for (int j = 0; j < 4; j++)
+                at[j] = s[j].host ? s[j].host + row * s[j].row_bytes : NULL;
+            pack_row(k, src, p->cols, (struct streams){at[0], at[1], at[2], at[3]});
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        if (ok && s[i].host && rc == ERR_OK)
+            rc = device_upload(d, s[i].device, s[i].host, s[i].bytes, e);
+        free(s[i].host);
+        d->weight_bytes += s[i].bytes;
+    }
+    if (!ok)
+        return err_set(e, ERR_NOMEM, "backend %s: no memory for a matrix of %u x %u", d->dev->name,
+                       p->rows, p->cols);
+    p->low = s[0].device;
+    p->high = s[1].device;
+    p->scale = s[2].device;
+    p->super = s[3].device;
+    return rc;
+}
+
+static int open_panel(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
+                      uint32_t n, struct panel *p, struct err *e)
+{
+    const struct packing *k = find_packing(parts->dtype);
+    if (!k || cols % k->elements)
+        return err_set(e, ERR_UNSUPPORTED, "backend %s: rows of %u elements of type %s",
+                       d->dev->name, cols, dtype_name(parts->dtype));
+    *p = (struct panel){.format = k->format, .cols = cols};
+    p->units = (cols + k->unit - 1) / k->unit;
+    for (uint32_t i = 0; i < n; i++)
+        p->rows += parts[i].rows;
+    return pack_panel(d, k, p, parts, n, e);
+}
+
+/* Room for what steps with this matrix need: logits, and gate and up that are not one panel. */
+static bool grow_scratch(struct kern_device *d, const struct kern_matrix *m)
+{
+    if (m->rows > d->logits_width) {
+        d->logits = device_take(d, (size_t)LOGITS_ROWS * m->rows, sizeof *d->logits);
+        d->logits_width = m->rows;
+    }
+    if (m->n_panels > 1 && m->rows > d->both_width) {
+        d->both = device_take(d, (size_t)d->max_tok * m->rows, sizeof *d->both);
+        d->both_width = m->rows;
+    }
+    return d->logits && (m->n_panels == 1 || d->both);
+}
+
+int device_matrix(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
+                  uint32_t n_parts, const struct kern_matrix **out, struct err *e)
+{
+    int rc = ERR_OK;
+    struct kern_matrix *m = arena_alloc(&d->arena, sizeof *m);
+    if (!m)
+        return err_set(e, ERR_NOMEM, "backend %s: no memory for a matrix", d->dev->name);
+    *m = (struct kern_matrix){.cols = cols};
+    for (uint32_t i = 0, n; i < n_parts && rc == ERR_OK; i += n, m->n_panels++) {
+        for (n = 1; i + n < n_parts && parts[i + n].dtype == parts[i].dtype; n++)
+            continue;
+        m->first_row[m->n_panels] = m->rows;
+        rc = open_panel(d, cols, parts + i, n, &m->panel[m->n_panels], e);
+        m->rows += m->panel[m->n_panels].rows;
+    }
+    if (rc == ERR_OK && !grow_scratch(d, m))
+        rc = err_set(e, ERR_NOMEM, "backend %s: no memory for results of %u rows", d->dev->name,
+                     m->rows);
+    *out = m;
+    return rc;
+}

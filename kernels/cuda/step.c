@@ -1,0 +1,221 @@
+/* What a step works on: its arrays on the device, the KV cache, attention and the head. */
+#include "kernels/cuda/device.h"
+
+#include <string.h>
+
+enum { MIN_HEAD = 8, MAX_HEAD = 256 };
+
+static size_t value_bytes(enum kern_kv_type type)
+{
+    return type == KERN_KV_INT8 ? 1 : 2;
+}
+
+static size_t layer_slots(const struct kern_attn_shape *s) /* of K, in one layer and block */
+{
+    return (size_t)KERN_BLOCK_TOKENS * s->n_head_kv;
+}
+
+size_t device_kv_block_bytes(const struct kern_attn_shape *s)
+{
+    size_t step = s->kv_type == KERN_KV_INT8 ? sizeof(uint16_t) : 0;
+    return 2 * s->n_layer * layer_slots(s) * (s->d_head * value_bytes(s->kv_type) + step);
+}
+
+static bool take_cache(struct kern_device *d, struct kern_kv *kv)
+{
+    const struct kern_attn_shape *s = &kv->shape;
+    size_t slots = layer_slots(s) * s->n_blocks;
+    kv->layer_bytes = slots * s->d_head * value_bytes(s->kv_type);
+    kv->layer_steps = s->kv_type == KERN_KV_INT8 ? slots * sizeof(uint16_t) : 0;
+    kv->all.k = device_take(d, s->n_layer, kv->layer_bytes);
+    kv->all.v = device_take(d, s->n_layer, kv->layer_bytes);
+    kv->all.k_step = device_take(d, s->n_layer, kv->layer_steps);
+    kv->all.v_step = device_take(d, s->n_layer, kv->layer_steps);
+    return kv->all.k && kv->all.v && kv->all.k_step && kv->all.v_step;
+}
+
+/* Partial sums of one token at the longest context. */
+static size_t chunk_floats(const struct kern_attn_shape *s)
+{
+    size_t chunks = s->max_position / ATTEND_CHUNK + 1;
+    return chunks * s->n_head * (s->d_head + 2);
+}
+
+static bool take_step(struct kern_device *d, const struct kern_attn_shape *s)
+{
+    size_t blocks = 1, words, counts = (size_t)d->max_tok * s->n_head;
+    while (blocks * KERN_BLOCK_TOKENS < s->max_position)
+        blocks *= 2;
+    if (!size_mul(d->max_tok, blocks + 4, &words) || words > SIZE_MAX / sizeof *d->stage.host)
+        return false;
+    d->stage.host = d->dev->host_alloc(words * sizeof *d->stage.host);
+    d->stage.device = device_take(d, words, sizeof *d->stage.device);
+    d->part_floats = chunk_floats(s) * d->max_tok;
+    if (d->part_floats > MAX_PART_FLOATS)
+        d->part_floats = MAX_PART_FLOATS;
+    d->part = device_take(d, d->part_floats, sizeof *d->part);
+    d->count = device_take(d, counts, sizeof *d->count);
+    if (!d->stage.host || !d->stage.device || !d->part || !d->count)
+        return false;
+    d->dev->fill(d->count, 0, counts * sizeof *d->count, d->stream);
+    return true;
+}
+
+static int upload_ropes(struct kern_device *d, struct kern_kv *kv, struct err *e)
+{
+    int rc = ERR_OK;
+    for (uint32_t i = 0; i < kv->shape.n_rope && rc == ERR_OK; i++) {
+        size_t n = kv->shape.n_rot / 2;
+        double *copy = device_take(d, n, sizeof *copy);
+        if (!copy)
+            return err_set(e, ERR_NOMEM, "backend %s: no memory for rotations", d->dev->name);
+        rc = device_upload(d, copy, kv->shape.inv_freq[i], n * sizeof *copy, e);
+        kv->inv_freq[i] = copy;
+    }
+    return rc;
+}
+
+int device_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct kern_kv **out,
+              struct err *e)
+{
+    if (shape->d_head % MIN_HEAD || shape->d_head > MAX_HEAD ||
+        chunk_floats(shape) > MAX_PART_FLOATS)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "backend %s: %u heads of %u at %u positions: heads are a multiple of %d, at "
+                       "most %d; backend ref takes any",
+                       d->dev->name, shape->n_head, shape->d_head, shape->max_position, MIN_HEAD,
+                       MAX_HEAD);
+    struct kern_kv *kv = arena_alloc(&d->arena, sizeof *kv);
+    if (!kv)
+        return err_set(e, ERR_NOMEM, "backend %s: the KV cache", d->dev->name);
+    *kv = (struct kern_kv){.shape = *shape};
+    kv->format = shape->kv_type == KERN_KV_INT8 ? KV_INT8 : KV_F16;
+    if (!take_cache(d, kv) || !take_step(d, shape))
+        return err_set(e, ERR_NOMEM,
+                       "backend %s: no memory for a KV cache of %u blocks of %zu bytes",
+                       d->dev->name, shape->n_blocks, device_kv_block_bytes(shape));
+    *out = kv;
+    return upload_ropes(d, kv, e);
+}
+
+/* Token ids, positions, sequences and block tables, in one copy. The width of the tables is a power
+ * of two, so that few different ones are seen. */
+void device_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
+{
+    uint32_t n = step->n_tok, last = 0, n_seq = 0, stride = 1;
+    if (d->is_staged)
+        (void)!d->dev->sync(d->stream, NULL);
+    for (uint32_t t = 0; t < n; t++) {
+        last = step->position[t] > last ? step->position[t] : last;
+        n_seq = step->seq[t] >= n_seq ? step->seq[t] + 1 : n_seq;
+    }
+    while (stride * KERN_BLOCK_TOKENS <= last)
+        stride *= 2;
+    uint32_t *at = d->stage.host;
+    memcpy(at, step->token, n * sizeof *at);
+    memcpy(at + n, step->position, n * sizeof *at);
+    uint32_t *row = at + 2 * (size_t)n, *table = at + 4 * (size_t)n, n_rows = 0;
+    for (uint32_t t = 0; t < n; t++) {
+        bool is_new = t == 0 || step->seq[t] != step->seq[t - 1];
+        bool is_last = t + 1 == n || step->seq[t + 1] != step->seq[t];
+        n_rows += is_new;
+        row[t] = n_rows - 1;
+        if (is_last)
+            memcpy(table + (size_t)(n_rows - 1) * stride, step->block_table[step->seq[t]],
+                   (step->position[t] / KERN_BLOCK_TOKENS + 1) * sizeof *table);
+    }
+    size_t words = 4 * (size_t)n + (size_t)n_rows * stride;
+    d->dev->copy(d->stage.device, d->stage.host, words * sizeof *at, DEV_TO_DEVICE, d->stream);
+    d->is_staged = true;
+    d->kv = kv;
+    d->token = (const int32_t *)d->stage.device;
+    d->pick = d->stage.device + 3 * (size_t)n;
+    d->view = (struct step_view){d->stage.device + n, d->stage.device + 2 * (size_t)n,
+                                 d->stage.device + 4 * (size_t)n, stride, n};
+    d->max_chunks = last / ATTEND_CHUNK + 1;
+}
+
+static void *layer_of(void *all, size_t layer_bytes, uint32_t index)
+{
+    return (char *)all + layer_bytes * index;
+}
+
+static const float *data_of(const struct kern_vector *v)
+{
+    return v ? v->data : NULL;
+}
+
+/* Slices of tokens whose partial sums fit. */
+static void attend(struct kern_device *d, struct attend_args a)
+{
+    size_t token_floats = (size_t)a.n_head * a.max_chunks * (a.d_head + 2);
+    uint32_t n = a.step.n_tok, most = (uint32_t)(d->part_floats / token_floats);
+    for (uint32_t t = 0; t < n; t += most) {
+        a.step.n_tok = n - t < most ? n - t : most;
+        d->kernels->attend(&a, d->stream);
+        a.step.position += most;
+        a.step.seq += most;
+        a.qkv += (size_t)most * (a.n_head + 2 * a.n_head_kv) * a.d_head;
+        a.y += (size_t)most * a.n_head * a.d_head;
+    }
+}
+
+void device_attention(struct kern_device *d, const struct kern_attn_layer *layer,
+                      struct kern_buffer *qkv, struct kern_buffer *y)
+{
+    const struct kern_kv *kv = d->kv;
+    const struct kern_attn_shape *s = &kv->shape;
+    const struct kv_layer cache = {layer_of(kv->all.k, kv->layer_bytes, layer->index),
+                                   layer_of(kv->all.v, kv->layer_bytes, layer->index),
+                                   layer_of(kv->all.k_step, kv->layer_steps, layer->index),
+                                   layer_of(kv->all.v_step, kv->layer_steps, layer->index)};
+    const struct heads_args heads = {.step = d->view,
+                                     .kv = cache,
+                                     .qkv = qkv->data,
+                                     .bias = data_of(layer->bias),
+                                     .q_norm = data_of(layer->q_norm),
+                                     .k_norm = data_of(layer->k_norm),
+                                     .inv_freq = kv->inv_freq[layer->rope],
+                                     .n_head = s->n_head,
+                                     .n_head_kv = s->n_head_kv,
+                                     .d_head = s->d_head,
+                                     .n_rot = s->n_rot,
+                                     .kv_format = kv->format,
+                                     .eps = layer->eps};
+    d->kernels->heads(&heads, d->stream);
+    attend(d, (struct attend_args){.step = d->view,
+                                   .kv = cache,
+                                   .qkv = qkv->data,
+                                   .y = y->data,
+                                   .part = d->part,
+                                   .count = d->count,
+                                   .n_head = s->n_head,
+                                   .n_head_kv = s->n_head_kv,
+                                   .d_head = s->d_head,
+                                   .kv_format = kv->format,
+                                   .window = layer->window,
+                                   .max_chunks = d->max_chunks,
+                                   .scale = s->scale});
+}
+
+void device_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
+                 const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
+                 float *logits)
+{
+    struct product_args a = {.x = x->data,
+                             .norm = norm ? norm->weight->data : NULL,
+                             .y = d->logits,
+                             .x_stride = x->width,
+                             .y_stride = w->rows,
+                             .eps = norm ? norm->eps : 0};
+    if (n_row)
+        d->dev->copy(d->pick, row, n_row * sizeof *row, DEV_TO_DEVICE, d->stream);
+    for (uint32_t r = 0; r < n_row; r += LOGITS_ROWS) {
+        a.n_tok = n_row - r < LOGITS_ROWS ? n_row - r : LOGITS_ROWS;
+        a.pick = d->pick + r;
+        device_products(d, a, w);
+        d->dev->copy(logits + (size_t)r * w->rows, d->logits,
+                     (size_t)a.n_tok * w->rows * sizeof *logits, DEV_TO_HOST, d->stream);
+    }
+    (void)!d->dev->sync(d->stream, NULL); /* ranks exchange logits before run ends */
+}

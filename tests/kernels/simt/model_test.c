@@ -1,0 +1,227 @@
+/* The whole decoder on the emulator: small models of each architecture give the tokens of `cpu`
+ * greedily, and the same bits for a sequence alone and among others, however its prompt was cut.
+ *
+ * Near ties: where the two best logits of `cpu` differ by less than TIE of its range, either token
+ * may come; the comparison then goes on with cpu's. With MILEPOST_TEST_MODEL_ON_SIMT set to a GGUF
+ * file, that file too: 16 tokens after a prompt of 8. */
+#include "common/test.h"
+
+#include "common/rng.h"
+#include "engine/model/gguf.h"
+#include "engine/model/model.h"
+#include "kernels/dtype.h"
+#include "kernels/simt/simt.h"
+#include "tests/harness/tiny_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_BLOCKS = 24, MAX_BATCH = 40, MAX_LEN = 64, N_SEQ = 3 };
+static const double TIE = 0.02; /* of the best logit's distance from the mean */
+
+struct opened {
+    struct model *m;
+    uint32_t n_vocab;
+    float *logits; /* [MAX_BATCH][n_vocab] */
+};
+
+static void open_file(struct opened *o, const char *path, const char *backend)
+{
+    struct err e;
+    struct gguf *g;
+    const struct model_options options = {.backend = backend,
+                                          .n_threads = 1,
+                                          .n_kv_blocks = N_BLOCKS,
+                                          .max_batch_tokens = MAX_BATCH,
+                                          .max_batch_rows = MAX_BATCH};
+    assert_ok(gguf_open(&g, path, &e), &e);
+    assert_ok(model_open(&o->m, g, &options, &e), &e);
+    gguf_close(g);
+    o->n_vocab = model_get_info(o->m)->n_vocab;
+    o->logits = calloc((size_t)MAX_BATCH * o->n_vocab, sizeof *o->logits);
+    assert_non_null(o->logits);
+}
+
+static void close_file(struct opened *o)
+{
+    model_close(o->m);
+    free(o->logits);
+}
+
+/* Tokens first..first + n - 1 of one sequence, logits of the last. */
+static void advance(struct opened *o, const int32_t *token, uint32_t first, uint32_t n)
+{
+    struct err e;
+    uint32_t position[MAX_BATCH], seq[MAX_BATCH] = {0}, block[N_BLOCKS], row = n - 1;
+    const uint32_t *table = block;
+    for (uint32_t i = 0; i < N_BLOCKS; i++)
+        block[i] = (i * 7 + 3) % N_BLOCKS;
+    for (uint32_t i = 0; i < n; i++)
+        position[i] = first + i;
+    const struct model_batch b = {n, token + first, position, seq, &table, 1, &row};
+    assert_ok(model_forward(o->m, &b, o->logits, &e), &e);
+}
+
+static uint32_t best_of(const float *logits, uint32_t n, uint32_t except)
+{
+    uint32_t best = except == 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (i != except && logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+static bool is_near_tie(const struct opened *o, uint32_t best, uint32_t other)
+{
+    double mean = 0;
+    for (uint32_t i = 0; i < o->n_vocab; i++)
+        mean += (double)o->logits[i] / o->n_vocab;
+    double gap = (double)o->logits[best] - (double)o->logits[other];
+    return gap < TIE * ((double)o->logits[best] - mean);
+}
+
+static void compare_tokens(const char *path, const int32_t *prompt, uint32_t n_prompt,
+                           uint32_t n_new)
+{
+    struct opened cpu, simt;
+    int32_t token[MAX_LEN];
+    uint32_t n_ties = 0;
+    char text[300];
+    memcpy(token, prompt, n_prompt * sizeof *token);
+    open_file(&cpu, path, "cpu");
+    open_file(&simt, path, "simt");
+    for (uint32_t i = 0, first = 0, n = n_prompt; i < n_new; i++, first += n, n = 1) {
+        advance(&cpu, token, first, n);
+        advance(&simt, token, first, n);
+        if (simt_take_reports(text, sizeof text))
+            fail_msg("%s", text);
+        uint32_t want = best_of(cpu.logits, cpu.n_vocab, UINT32_MAX);
+        uint32_t got = best_of(simt.logits, simt.n_vocab, UINT32_MAX);
+        if (got != want && !is_near_tie(&cpu, want, got))
+            fail_msg("token %u: %u, on cpu %u", i, got, want);
+        n_ties += got != want;
+        token[first + n] = (int32_t)want;
+    }
+    print_message("%u tokens, %u of them other ones at a near tie\n", n_new, n_ties);
+    assert_true(n_ties <= n_new / 8);
+    close_file(&cpu);
+    close_file(&simt);
+}
+
+static void write_tiny(const struct tiny_model *t, char path[40])
+{
+    struct err e;
+    snprintf(path, 40, "/tmp/milepost-simt-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_ok(tiny_model_write(t, path, &e), &e);
+}
+
+static void test_tokens(void **state)
+{
+    static const char *const NAMES[] = {"llama", "qwen2", "qwen3", "gemma3", "qwen3moe", "mixtral"};
+    static const int32_t prompt[] = {1, 80, 75, 90, 104, 2, 33, 41, 55};
+    char path[40];
+    (void)state;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        struct tiny_model t = i ? tiny_model_of(NAMES[i]) : tiny_model_default();
+        simt_set_order(i == 0 ? SIMT_SHUFFLED : SIMT_FORWARD);
+        write_tiny(&t, path);
+        compare_tokens(path, prompt, sizeof prompt / sizeof *prompt, simt_is_checked() ? 3 : 16);
+        unlink(path);
+    }
+}
+
+struct batch {
+    int32_t token[MAX_BATCH];
+    uint32_t position[MAX_BATCH], seq[MAX_BATCH], row[MAX_BATCH], n;
+};
+
+static void put(struct batch *b, uint32_t seq, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++, b->n++) {
+        b->token[b->n] = (int32_t)(20 + (seq * 31 + (first + i) * 17) % 200);
+        b->position[b->n] = first + i;
+        b->seq[b->n] = seq;
+        b->row[b->n] = b->n;
+    }
+}
+
+static void run(struct opened *o, const struct batch *b, uint32_t shift)
+{
+    struct err e;
+    uint32_t block[N_SEQ][2];
+    const uint32_t *table[N_SEQ];
+    for (uint32_t s = 0; s < N_SEQ; s++) {
+        table[s] = block[s];
+        for (uint32_t i = 0; i < 2; i++)
+            block[s][i] = (2 * s + i + shift) % N_BLOCKS;
+    }
+    const struct model_batch m = {b->n, b->token, b->position, b->seq, table, b->n, b->row};
+    assert_ok(model_forward(o->m, &m, o->logits, &e), &e);
+}
+
+/* Twenty positions of three sequences: one by one, then together in uneven pieces. */
+static void test_same_bits_in_any_batch(void **state)
+{
+    enum { LEN = 20 };
+    static const uint32_t CUTS[][N_SEQ] = {{1, 7, 3}, {4, 1, 6}, {1, 5, 1}, {14, 7, 10}};
+    struct tiny_model t = tiny_model_default();
+    struct opened o;
+    char path[40];
+    (void)state;
+    simt_set_order(SIMT_FORWARD);
+    write_tiny(&t, path);
+    open_file(&o, path, "simt");
+    unlink(path);
+    size_t row = o.n_vocab;
+    float *alone = calloc((size_t)N_SEQ * LEN * row, sizeof *alone);
+    assert_non_null(alone);
+    for (uint32_t s = 0; s < N_SEQ; s++) {
+        for (uint32_t p = 0; p < LEN; p++) {
+            struct batch b = {.n = 0};
+            put(&b, s, p, 1);
+            run(&o, &b, 0);
+            memcpy(alone + (s * LEN + p) * row, o.logits, row * sizeof *alone);
+        }
+    }
+    uint32_t done[N_SEQ] = {0};
+    for (size_t c = 0; c < sizeof CUTS / sizeof *CUTS; c++) {
+        struct batch b = {.n = 0};
+        for (uint32_t s = 0; s < N_SEQ; s++) {
+            put(&b, s, done[s], CUTS[c][s]);
+            done[s] += CUTS[c][s];
+        }
+        run(&o, &b, 11);
+        for (uint32_t i = 0; i < b.n; i++)
+            if (memcmp(o.logits + i * row, alone + (b.seq[i] * LEN + b.position[i]) * row,
+                       row * sizeof *alone) != 0)
+                fail_msg("sequence %u position %u differs", b.seq[i], b.position[i]);
+    }
+    free(alone);
+    close_file(&o);
+}
+
+/* MILEPOST_TEST_MODEL_ON_SIMT: minutes with a real model. */
+static void test_real_model(void **state)
+{
+    static const int32_t prompt[] = {504, 3575, 282, 4649, 314, 253, 2145, 338};
+    const char *path = getenv("MILEPOST_TEST_MODEL_ON_SIMT");
+    (void)state;
+    if (!path || simt_is_checked())
+        skip();
+    simt_set_order(SIMT_FORWARD);
+    compare_tokens(path, prompt, sizeof prompt / sizeof *prompt, 16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tokens),
+                                       cmocka_unit_test(test_same_bits_in_any_batch),
+                                       cmocka_unit_test(test_real_model)};
+    return cmocka_run_group_tests_name("kernels.simt.model", tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* Every op of the device backend against the reference, on the emulator, in six orders of threads.
+ *
+ * Bound of an op: relative L2 distance, root of sum((got - want)^2) over root of sum(want^2). Sums
+ * of float32 products in another order, weights exact: 2e-6 (CUDA.md's 1e-5 for f32 would do). f16
+ * keys and values: 2^-11 each, and of a score up to 10: 2e-3. int8 ones: the reference rounds the
+ * same way, so that only a value at a rounding's edge differs: 2e-3. Add and gate keep the bound of
+ * their product. */
+#include "tests/kernels/op_cases.h"
+
+#include "kernels/simt/simt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double EXACT = 2e-6, ATTENTION = 2e-3;
+
+static double distance(const float *got, const float *want, size_t n)
+{
+    double error = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)got[i] - (double)want[i];
+        error += d * d;
+        size += (double)want[i] * (double)want[i];
+    }
+    return sqrt(error / size);
+}
+
+static void compare(const struct inputs *in, const struct outcome *got, const struct outcome *want,
+                    unsigned order)
+{
+    size_t n = in->n_tok, qkv = in->q_width + 2 * in->kv_width;
+    const struct {
+        const char *op;
+        const float *got, *want;
+        size_t n;
+        double bound;
+    } cases[] = {
+        {"embed", got->embedded, want->embedded, n * in->d_model, EXACT},
+        {"project", got->projected, want->projected, n * qkv, EXACT},
+        {"attention", got->attended, want->attended, n * in->q_width, ATTENTION},
+        {"gate_up", got->gated, want->gated, n * in->d_ff, EXACT},
+        {"add_norm", got->summed, want->summed, n * in->d_model, EXACT},
+        {"project_add", got->added, want->added, n * in->d_model, EXACT},
+        {"head", got->logits, want->logits, (n > 1 ? 2 : 1) * VOCAB, EXACT},
+        {"plain project", got->plain, want->plain, n * qkv, EXACT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double d = distance(cases[i].got, cases[i].want, cases[i].n);
+        if (!(d < cases[i].bound))
+            fail_msg("%s: %s, %u tokens, width %u, order %u: off by %.2e, bound %.2e", cases[i].op,
+                     dtype_name(in->dtype), in->n_tok, in->d_model, order, d, cases[i].bound);
+    }
+}
+
+static void check(struct inputs *in, unsigned n_orders)
+{
+    const struct flavour reference = {&KERN_REF, NULL}, device = {&KERN_SIMT, NULL};
+    struct outcome want, got;
+    char text[300];
+    assert_true(compute(&reference, in, 1, &want));
+    for (unsigned order = 0; order < n_orders; order++) {
+        simt_set_order(order);
+        assert_true(compute(&device, in, 1, &got));
+        if (simt_take_reports(text, sizeof text))
+            fail_msg("%s, order %u: %s", dtype_name(in->dtype), order, text);
+        compare(in, &got, &want, order);
+        free_outcome(&got);
+    }
+    free_outcome(&want);
+    free_inputs(in);
+}
+
+/* One token and several: the two forms of the product. */
+static void test_types(void **state)
+{
+    static const uint32_t TYPES[] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16, DTYPE_Q8_0,
+                                     DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,
+                                     DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K};
+    struct inputs in;
+    (void)state;
+    for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
+        make_inputs(&in, TYPES[t], 1, 256, 256, 32, 3, 1);
+        check(&in, 1);
+        make_inputs(&in, TYPES[t], 5, 256, 256, 32, 3, 1);
+        check(&in, 2);
+    }
+}
+
+/* Sizes that fill nothing: rows, columns, heads, lanes of a key. */
+static void test_odd_shapes(void **state)
+{
+    struct inputs in;
+    (void)state;
+    make_inputs(&in, DTYPE_Q4_1, 7, 96, 224, 48, 3, 1);
+    check(&in, SIMT_ORDERS);
+    make_inputs(&in, DTYPE_F32, 9, 90, 75, 16, 9, 1);
+    check(&in, SIMT_ORDERS);
+    make_inputs(&in, DTYPE_F16, 1, 33, 17, 16, 9, 3);
+    check(&in, SIMT_ORDERS);
+    make_inputs(&in, DTYPE_Q8_0, 11, 32, 96, 80, 2, 2);
+    check(&in, SIMT_ORDERS);
+    make_inputs(&in, DTYPE_Q4_0, 37, 64, 32, 256, 2, 1);
+    check(&in, 2);
+}
+
+/* Bias, norms of heads, a second RoPE, GELU; windows that end in, at and beside a block. */
+static void test_extras(void **state)
+{
+    static const uint32_t WINDOWS[] = {0, 1, 7, 16, 17, 40};
+    struct inputs in;
+    (void)state;
+    for (size_t i = 0; i < sizeof WINDOWS / sizeof *WINDOWS; i++) {
+        make_inputs(&in, DTYPE_Q8_0, i % 2 ? 37 : 5, 64, 64, 64, 4, i % 3 ? 1 : 2);
+        in.has_extras = true;
+        in.window = WINDOWS[i];
+        in.attention.scale = 0.11f;
+        in.attention.kv_type = i % 2 ? KERN_KV_INT8 : KERN_KV_F16;
+        check(&in, 1);
+    }
+}
+
+/* A row of zeros, and one huge value beside small ones: no division by zero, no NaN. */
+static void test_extreme_values(void **state)
+{
+    struct inputs in;
+    (void)state;
+    make_inputs(&in, DTYPE_Q4_1, 3, 256, 512, 32, 6, 2);
+    memset(in.x, 0, 256 * sizeof *in.x);
+    memset(in.h, 0, 512 * sizeof *in.h);
+    in.x[256 + 5] = 3e4f;
+    check(&in, 1);
+}
+
+static void test_head_size_refused(void **state)
+{
+    struct err e;
+    struct kern_device *d;
+    struct kern_kv *kv;
+    const double inv_freq[4] = {1, 1, 1, 1};
+    const struct kern_attn_shape shape = {1, 1, 1, 12, 8, 1, {inv_freq}, 1, 1, 16, KERN_KV_F16};
+    const struct kern_options o = {1, 1, NULL};
+    (void)state;
+    assert_ok(KERN_SIMT.open(&d, &o, &e), &e);
+    assert_int_equal(KERN_SIMT.kv(d, &shape, &kv, &e), ERR_UNSUPPORTED);
+    KERN_SIMT.close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_types), cmocka_unit_test(test_odd_shapes),
+        cmocka_unit_test(test_extras), cmocka_unit_test(test_extreme_values),
+        cmocka_unit_test(test_head_size_refused)};
+    return cmocka_run_group_tests_name("kernels.simt.ops", tests, NULL, NULL);
+}
