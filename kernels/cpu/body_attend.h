@@ -121,9 +121,9 @@ INLINE void attend_n(const struct attend *a, uint32_t at, uint32_t n, bool is_in
             attend_n(a, at, 8, is_int8);                                                           \
         for (; ATTEND_SUMS >= 6 && at + 6 <= a->n; at += 6)                                        \
             attend_n(a, at, 6, is_int8);                                                           \
-        for (; at + 4 <= a->n; at += 4)                                                            \
+        for (; ATTEND_SUMS >= 4 && at + 4 <= a->n; at += 4)                                        \
             attend_n(a, at, 4, is_int8);                                                           \
-        for (; at + 3 <= a->n; at += 3)                                                            \
+        for (; ATTEND_SUMS >= 3 && at + 3 <= a->n; at += 3)                                        \
             attend_n(a, at, 3, is_int8);                                                           \
         for (; at + 2 <= a->n; at += 2)                                                            \
             attend_n(a, at, 2, is_int8);                                                           \

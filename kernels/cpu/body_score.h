@@ -141,7 +141,8 @@ INLINE void score_section(const struct attend *a, uint32_t at, uint32_t n, const
 {
     /* Bytes have two sums each, and a dot product into a register that is not free costs a copy: a
      * third of the registers at most. */
-    const uint32_t most = is_int8 ? ATTEND_SUMS / 3 : ATTEND_SUMS, step = n > most ? n / 2 : n;
+    const uint32_t most = is_int8 && ATTEND_SUMS > 3 ? ATTEND_SUMS / 3 : ATTEND_SUMS;
+    const uint32_t step = n > most ? n / 2 : n;
     const uint32_t wide = ATTEND_WIDE(step, most);
     for (uint32_t i = at; i < at + n; i += step) {
         uint32_t rest = score_blocks(a, i, step, wide, x->from_block, x->to_block, is_int8);

@@ -16,7 +16,7 @@
 
 #include "kernels/cpu/body_kv.h"
 
-#define ATTEND_SUMS 4
+#define ATTEND_SUMS 2
 #include "kernels/cpu/body_score.h"
 
 #include "kernels/cpu/body_attend.h"
