@@ -6,6 +6,7 @@
 
 #include "common/rng.h"
 #include "common/test.h"
+#include "schemas/migrations.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -394,6 +395,45 @@ static void test_expired_texts_leave_the_proof(void **state)
     assert_replay(true);
 }
 
+/* Rows of schema 2: their texts move, sums are made of them, and the proof holds, also when the
+ * texts have expired since. */
+static void test_a_store_of_an_earlier_version(void **state)
+{
+    (void)state;
+    struct db *d;
+    bool again;
+    struct db_migration m[2];
+    for (uint32_t i = 0; i < 2; i++)
+        m[i] = (struct db_migration){i + 1, SCHEMA_MIGRATIONS[i].name, SCHEMA_MIGRATIONS[i].p};
+    drop_ledger();
+    unlink(path);
+    assert_ok(db_open(&d, path, DB_SYNC_NORMAL, &e), &e);
+    assert_ok(db_migrate(d, m, 2, &e), &e);
+    assert_ok(
+        db_exec(d,
+                "INSERT INTO outputs VALUES(1,'e1',9,1,'r1',0,'default',1,'champion','',1.0,"
+                "'','',1,0,'stop',0,5,0,2,0,0,0,7,'{\"engine\":\"e1\",\"epoch\":9,\"seq\":1,"
+                "\"request_id\":\"r1\",\"route\":\"default\",\"revision\":1,\"arm\":"
+                "\"champion\",\"propensity\":1.0,\"admission\":1,\"finish_reason\":\"stop\","
+                "\"prompt_tokens\":5,\"completion_tokens\":2,\"created_us\":7}');"
+                "INSERT INTO scores VALUES(1,1,'r1',0,'default','abc','v1','default',1,0.5,'',"
+                "0,1000,'[]')",
+                &e),
+        &e);
+    db_close(d);
+    open_ledger();
+    assert_int_equal(ledger->n_outputs, 1);
+    assert_int_equal(number("SELECT n FROM rollups"), 1);
+    assert_int_equal(number("SELECT count(*) FROM route_rows WHERE reward=0.5"), 1);
+    assert_replay(true);
+    config.controller.keep_texts_days = 1;
+    fake.wall_now.us += INT64_C(2) * 86400000000;
+    assert_ok(ledger_expire(ledger, &again, &e), &e);
+    assert_int_equal(number("SELECT count(*) FROM bodies"), 0);
+    assert_int_equal(number("SELECT length(raw_hash) FROM outputs"), 32);
+    assert_replay(true);
+}
+
 static void test_history_cannot_be_changed(void **state)
 {
     (void)state;
@@ -485,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kills_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tampering_is_seen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_expired_texts_leave_the_proof, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_store_of_an_earlier_version, setup, teardown),
         cmocka_unit_test_setup_teardown(test_history_cannot_be_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changed_configuration, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clock_set_back_stops_no_deadline, setup, teardown),
