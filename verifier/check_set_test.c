@@ -1,5 +1,6 @@
 /* Opening refuses what is wrong and says where; versions follow content; `when`; errors and ends.
  */
+#include "common/hash.h"
 #include "common/test.h"
 #include "verifier/check_set.h"
 
@@ -154,6 +155,38 @@ static void test_cancelled_is_unscored(void **state)
     assert_str(f->score.reason, "cancelled");
 }
 
+/* A check of set b judges its share of the outputs, the same ones each time, and is no part of the
+ * reward; whether a set has one is part of its version. */
+static void test_set_b_judges_a_sample(void **state)
+{
+    struct fixture *f = *state;
+    f->check[0] = check("a", "length", "{\"unit\":\"chars\",\"min\":1}");
+    f->check[1] = check("b", "contains", "{\"all\":[\"never\"]}");
+    f->check[1].sample = 0.1;
+    open_set(f, 2);
+    char version[SHA256_HEX];
+    snprintf(version, sizeof version, "%s", check_set_version(f->set));
+    f->check[1].set = CHECK_SET_B;
+    open_set(f, 2);
+    assert_string_not_equal(version, check_set_version(f->set));
+    int n_sampled = 0;
+    for (int i = 0; i < 4000; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "r%d", i / 2); /* each twice */
+        struct output o = {
+            .request_id = str_from(id), .text = STR("text"), .finish_reason = STR("stop")};
+        arena_reset(&f->arena);
+        check_set_run(f->set, &o, &f->arena, &f->score);
+        assert_true(f->score.is_scored && f->score.reward == 1);
+        assert_int_equal(f->score.n_check, 1 + f->score.is_scored_b);
+        n_sampled += f->score.is_scored_b ? (i % 2 ? 1 : 1000000) : 0;
+        if (f->score.is_scored_b)
+            assert_true(f->score.reward_b == 0);
+    }
+    assert_int_equal(n_sampled / 1000000, n_sampled % 1000000);
+    assert_in_range(n_sampled % 1000000, 150, 250); /* of 2,000 */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +195,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_when_leaves_out_what_does_not_apply, setup, teardown),
         cmocka_unit_test_setup_teardown(test_on_error_and_missing_reference, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancelled_is_unscored, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_set_b_judges_a_sample, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

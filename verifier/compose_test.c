@@ -74,6 +74,21 @@ static void test_nothing(void **state)
     assert_str(s.reason, "no_weight");
 }
 
+/* The disjoint set has a reward of its own, by the same rules; neither touches the other. */
+static void test_sets_are_disjoint(void **state)
+{
+    (void)state;
+    struct check_result gate_b = GATE(SCORE_FAIL, 0), fail_b = FAIL(1);
+    gate_b.is_b = fail_b.is_b = true;
+    struct score s = compose(PASS(1), VALUE(0.5, 1), gate_b);
+    assert_true(s.is_scored && s.reward == 0.75);
+    assert_true(s.is_scored_b && s.reward_b == 0);
+    s = compose(GATE(SCORE_FAIL, 0), PASS(1), fail_b);
+    assert_true(s.is_scored && s.reward == 0 && s.is_scored_b && s.reward_b == 0);
+    s = compose(PASS(1), PASS(1), PASS(1));
+    assert_true(s.is_scored && !s.is_scored_b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -81,6 +96,7 @@ int main(void)
         cmocka_unit_test(test_unscored_is_left_out_never_zero),
         cmocka_unit_test(test_gates),
         cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_sets_are_disjoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
