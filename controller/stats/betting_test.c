@@ -85,6 +85,23 @@ static void test_bounds(void **state)
     assert_near(bet_weighted(BET_NON_INFERIOR, 0, 1, 0.1, 0.02).lo, 1 / 0.9 - 0.02, 1e-12);
 }
 
+/* At the tolerated ratio the bet is even; beyond it the wealth grows; S >= -lo everywhere. */
+static void test_ratios(void **state)
+{
+    (void)state;
+    assert_near(bet_ratio(BET_LARGER, 0.6, 0.2, 3.0).s, 0.0, 1e-12);
+    assert_true(bet_ratio(BET_LARGER, 0.7, 0.2, 3.0).s > 0.0);
+    assert_near(bet_ratio(BET_SMALLER, 0.2, 0.6, 3.0).s, 0.0, 1e-12);
+    assert_true(bet_ratio(BET_SMALLER, 0.1, 0.6, 3.0).s > 0.0);
+    for (int corner = 0; corner < 4; corner++) {
+        double a = corner & 1, c = corner >> 1;
+        for (int f = 0; f < 2; f++) {
+            struct bet_stake x = bet_ratio((enum bet_ratio_form)f, a, c, 3.0);
+            assert_true(x.s >= -x.lo);
+        }
+    }
+}
+
 static void test_signs_weighted(void **state)
 {
     (void)state;
@@ -223,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_signs_paired),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_signs_weighted),
+        cmocka_unit_test(test_ratios),
         cmocka_unit_test(test_spending),
         cmocka_unit_test(test_edetector_cusum),
         cmocka_unit_test(test_edetector_sr),

@@ -134,7 +134,8 @@ static void publish_state(struct outbox *o)
                                      .committed_seq = s->committed_seq,
                                      .next_admission = s->next_admission,
                                      .rows = s->rows,
-                                     .dropped = s->dropped};
+                                     .dropped = s->dropped,
+                                     .crashes = s->crashes};
     pthread_mutex_unlock(&o->lock);
 }
 

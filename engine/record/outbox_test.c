@@ -1,7 +1,7 @@
 /* Sequence numbers without a gap over restarts, commit marks, bounds, a disk that refuses. */
 #include "common/test.h"
 
-#include "engine/record/outbox.h"
+#include "engine/record/outbox_store.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -192,6 +192,32 @@ static void test_errors_at_open(void **state)
     assert_null(o);
 }
 
+static uint64_t crashes_of(struct fixture *f)
+{
+    struct outbox_state st;
+    struct outbox *o = open_outbox(f, 0);
+    outbox_get_state(o, &st);
+    outbox_close(o);
+    return st.crashes;
+}
+
+/* A life that ends with outbox_close is no crash; one that ends any other way is one, once. */
+static void test_bad_ends_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct outbox_store store;
+    struct err e;
+    assert_int_equal(crashes_of(f), 0);
+    assert_int_equal(crashes_of(f), 0);
+    for (uint64_t n = 1; n <= 2; n++) {
+        assert_ok(outbox_store_open(&store, f->path, false, &e), &e);
+        assert_ok(outbox_store_begin_life(&store, &e), &e);
+        outbox_store_close(&store); /* as a kill does: nothing says that it ended well */
+        assert_int_equal(crashes_of(f), n);
+        assert_int_equal(crashes_of(f), n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +225,7 @@ int main(void)
         cmocka_unit_test_setup(test_bound_drops_the_oldest, set_up),
         cmocka_unit_test_setup(test_full_disk_is_counted_and_recovers, set_up),
         cmocka_unit_test_setup(test_errors_at_open, set_up),
+        cmocka_unit_test_setup(test_bad_ends_are_counted, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
