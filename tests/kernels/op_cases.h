@@ -30,8 +30,8 @@ struct inputs {
     struct buf q, k, v, output, gate, up, table;
     float *norm, *x, *grid, *h, *qkv, *bias, *head_norm;
     struct kern_attn_shape attention;
-    double inv_freq[KERN_MAX_ROPES][64];
-    bool has_extras; /* bias, norms of heads, second RoPE, GELU, scales */
+    double inv_freq[KERN_MAX_ROPES][128]; /* of heads up to 256 */
+    bool has_extras;                      /* bias, norms of heads, second RoPE, GELU, scales */
     uint32_t window;
     struct kern_step step;
     int32_t token[MAX_TOK];
