@@ -55,7 +55,7 @@ void buf_put_c(struct buf *b, const char *c)
 
 void buf_put_char(struct buf *b, char c)
 {
-    if (!b->failed && b->n < b->cap)
+    if (!b->failed && b->n < b->cap && b->n < b->max_bytes)
         b->p[b->n++] = c;
     else
         buf_put(b, &c, 1);

@@ -24,6 +24,9 @@ static void test_limit_is_sticky(void **state)
     buf_put_c(&b, "1234567890");
     assert_false(b.failed);
     assert_str(buf_str(&b), "1234567890");
+    buf_put_char(&b, 'x'); /* there is memory left, but no more is allowed */
+    assert_true(b.failed);
+    assert_str(buf_str(&b), "1234567890");
     buf_free(&b);
 }
 
