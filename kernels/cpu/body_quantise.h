@@ -89,10 +89,11 @@ INLINE void quantise_block(const struct rank *r, uint32_t b, const float *x,
     i_store_bytes(out->fine, low, high);
     widen_words(r, b, q, out);
     int32_t sum = i_sum(i_add(low, high));
+    uint32_t negated = 0u - (uint32_t)sum; /* a row of NaN gives any integer: it may wrap */
     out->scale = r->step[b];
     out->sum = r->step[b] * (float)sum;
-    out->minus_sum = -sum;
-    out->minus_eight_sums = -8 * sum;
+    out->minus_sum = (int32_t)negated;
+    out->minus_eight_sums = (int32_t)(8 * negated);
 }
 
 static void quantise_blocks(const float *x, uint32_t n, struct quant_block *out)
