@@ -1,8 +1,9 @@
 /* tests/sim/stats_replay.c - random courses: invariants after every event, and exact replay.
  *
- * 200 seeds (40 under ASan); each mixes traffic with random operator events and lost, late, repeated and foreign
- * rows. Every event fed is kept; a second policy is fed the same, passing through the JSON text at
- * random moments as after a kill, and must give the same actions and the same final state. */
+ * 200 seeds (40 under ASan); each mixes traffic with random operator events and lost, late,
+ * repeated and foreign rows. Every event fed is kept; a second policy is fed the same, passing
+ * through the JSON text at random moments as after a kill, and must give the same actions and the
+ * same final state. */
 #include "common/hash.h"
 #include "tests/sim/report.h"
 #include "tests/sim/route_sim.h"
