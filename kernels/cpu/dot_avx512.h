@@ -48,7 +48,11 @@ INLINE void i_store_bytes(int8_t *p, i16 a, i16 b)
 }
 INLINE int32_t i_sum(i16 a)
 {
-    return _mm512_reduce_add_epi32(a);
+    /* Not the reduction of the header, whose last addition is a signed one: NaN may wrap here. */
+    __m256i s = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
 }
 INLINE bytes b_load(const uint8_t *p)
 {
