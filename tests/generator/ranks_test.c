@@ -160,17 +160,27 @@ static void compare(const char *what, float tolerance, const struct run *one,
                 fail_msg("%s: sequence %u differs at token %u", what, s, i);
 }
 
-static void check_ranks(const struct tiny_model *t, const char *backend, uint32_t size)
+enum { PATH_BYTES = 40 };
+
+/* A file of its own for the model; the caller unlinks it. */
+static void write_model(const struct tiny_model *t, char path[PATH_BYTES])
 {
-    char path[] = "/tmp/milepost-ranks-XXXXXX", what[80];
-    struct run *one = calloc(2, sizeof *one), *many = one + 1;
     struct err e = {0};
-    struct group g = {0};
-    struct model *m;
+    snprintf(path, PATH_BYTES, "/tmp/milepost-ranks-XXXXXX");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     assert_ok(tiny_model_write(t, path, &e), &e);
+}
+
+static void check_ranks(const struct tiny_model *t, const char *backend, uint32_t size)
+{
+    char path[PATH_BYTES], what[80];
+    struct run *one = calloc(2, sizeof *one), *many = one + 1;
+    struct err e = {0};
+    struct group g = {0};
+    struct model *m;
+    write_model(t, path);
     run_alone(path, backend, one);
     start(&g, path, backend, size, 0);
     assert_ok(open_model(&m, path, backend, g.comm, &e), &e);
@@ -225,13 +235,12 @@ static void test_four_ranks_and_uneven_shares(void **state)
 static void test_more_ranks_than_kv_heads_are_refused_by_all(void **state)
 {
     struct tiny_model t = tiny_model_default();
-    char path[] = "/tmp/milepost-ranks-XXXXXX";
+    char path[PATH_BYTES];
     struct group g = {0};
     struct err e = {0};
     struct model *m;
     (void)state;
-    close(mkstemp(path));
-    assert_ok(tiny_model_write(&t, path, &e), &e);
+    write_model(&t, path);
     start(&g, path, "cpu", 3, 0);
     assert_int_equal(open_model(&m, path, "cpu", g.comm, &e), ERR_UNSUPPORTED);
     assert_non_null(strstr(e.msg, "engine.tp_size"));
@@ -244,13 +253,12 @@ static void test_more_ranks_than_kv_heads_are_refused_by_all(void **state)
 static void test_a_rank_that_cannot_load_says_why_to_the_first(void **state)
 {
     struct tiny_model t = tiny_model_default();
-    char path[] = "/tmp/milepost-ranks-XXXXXX";
+    char path[PATH_BYTES];
     struct group g = {0};
     struct err e = {0};
     struct model *m;
     (void)state;
-    close(mkstemp(path));
-    assert_ok(tiny_model_write(&t, path, &e), &e);
+    write_model(&t, path);
     start(&g, path, "cpu", 2, 1);
     assert_int_equal(open_model(&m, path, "cpu", g.comm, &e), ERR_DEVICE);
     assert_non_null(strstr(e.msg, "rank 1"));
@@ -262,14 +270,13 @@ static void test_a_rank_that_cannot_load_says_why_to_the_first(void **state)
 static void test_a_rank_that_dies_ends_the_model(void **state)
 {
     struct tiny_model t = tiny_model_default();
-    char path[] = "/tmp/milepost-ranks-XXXXXX";
+    char path[PATH_BYTES];
     struct run *run = calloc(1, sizeof *run);
     struct group g = {0};
     struct err e = {0};
     struct model *m;
     (void)state;
-    close(mkstemp(path));
-    assert_ok(tiny_model_write(&t, path, &e), &e);
+    write_model(&t, path);
     start(&g, path, "cpu", 2, 0);
     assert_ok(open_model(&m, path, "cpu", g.comm, &e), &e);
     assert_ok(generate(m, run, &e), &e);
