@@ -1,6 +1,7 @@
 /* Many long requests on a KV pool for a quarter of them, some cancelled at random: every stream
  * equals the request's own single run, every block comes back, nobody hangs. The short form runs
- * with the suite; MILEPOST_LONG=1 gives 64 requests of 4,096 tokens. */
+ * with the suite; MILEPOST_LONG=1 gives 64 requests of 4,096 tokens, of the tiny model and of that
+ * of MILEPOST_TEST_MODEL (a quarter of an hour on two idle cores). */
 #include "common/test.h"
 
 #include "common/rng.h"
@@ -108,22 +109,29 @@ static struct generator *open_generator(struct model *m, const struct size *s, u
     return g;
 }
 
-static struct model *open_model(const struct size *s, uint32_t n_blocks)
+static struct model *open_model(const char *path, uint32_t n_blocks)
 {
-    char path[64];
     struct gguf *file = NULL;
     struct model *m = NULL;
+    struct err e = {0};
+    const struct model_options o = {
+        .n_kv_blocks = n_blocks, .max_batch_tokens = 512, .max_batch_rows = MAX_JOBS};
+    assert_ok(gguf_open(&file, path, &e), &e);
+    assert_ok(model_open(&m, file, &o, &e), &e);
+    gguf_close(file);
+    return m;
+}
+
+static struct model *open_tiny(const struct size *s, uint32_t n_blocks)
+{
+    char path[64];
     struct err e = {0};
     struct tiny_model tiny = tiny_model_default();
     tiny.n_ctx = s->n_context;
     snprintf(path, sizeof path, "/tmp/milepost_crowd_test.%d.gguf", (int)getpid());
-    const struct model_options o = {
-        .n_kv_blocks = n_blocks, .max_batch_tokens = 512, .max_batch_rows = MAX_JOBS};
     assert_ok(tiny_model_write(&tiny, path, &e), &e);
-    assert_ok(gguf_open(&file, path, &e), &e);
+    struct model *m = open_model(path, n_blocks);
     unlink(path);
-    assert_ok(model_open(&m, file, &o, &e), &e);
-    gguf_close(file);
     return m;
 }
 
@@ -148,53 +156,92 @@ static void run_alone(struct model *m, const struct size *s, uint32_t n_blocks, 
     }
 }
 
-static void test_crowd(void **state)
+/* All of them in one generator; its counters when the last has ended. */
+static struct gen_stats run_crowd(struct model *m, const struct size *s, uint32_t n_blocks,
+                                  struct job *jobs)
 {
-    (void)state;
-    const char *wanted = getenv("MILEPOST_LONG");
-    struct size s =
-        wanted && *wanted ? (struct size){MAX_JOBS, MAX_TOKENS, 3072} : (struct size){20, 320, 296};
-    uint32_t n_blocks = s.n_jobs / 4 * (s.n_context / KV_BLOCK_TOKENS);
+    struct gen_stats stats;
+    struct generator *g = open_generator(m, s, n_blocks, true);
+    for (uint32_t i = 0; i < s->n_jobs; i++)
+        submit(g, &jobs[i]);
+    for (uint32_t i = 0; i < s->n_jobs; i++)
+        wait_for_end(g, &jobs[i]);
+    ops->stats(g, &stats);
+    ops->close(g);
+    return stats;
+}
+
+static uint32_t blocks_for(const struct size *s)
+{
+    return s->n_jobs / 4 * (s->n_context / KV_BLOCK_TOKENS);
+}
+
+static void check_crowd(struct model *m, const struct size *s)
+{
     static struct job alone[MAX_JOBS], crowd[MAX_JOBS];
-    struct model *m = open_model(&s, n_blocks);
-    uint32_t n_cancelled = 0;
+    uint32_t n_cancelled = 0, n_blocks = blocks_for(s);
     struct rng r;
     rng_seed(&r, 17);
-    for (uint32_t i = 0; i < s.n_jobs; i++) {
-        alone[i].prompt = calloc(s.n_context, sizeof(int32_t));
+    for (uint32_t i = 0; i < s->n_jobs; i++) {
+        alone[i].prompt = calloc(s->n_context, sizeof(int32_t));
         assert_non_null(alone[i].prompt);
-        fill_job(&r, &alone[i], &s, model_get_info(m)->n_vocab);
+        fill_job(&r, &alone[i], s, model_get_info(m)->n_vocab);
         crowd[i] = alone[i];
         crowd[i].request.ctx = &crowd[i];
-        crowd[i].cancel_after = rng_below(&r, 3) ? 0 : 1 + (uint32_t)rng_below(&r, s.n_new);
+        crowd[i].cancel_after = rng_below(&r, 3) ? 0 : 1 + (uint32_t)rng_below(&r, s->n_new);
     }
-    run_alone(m, &s, n_blocks, alone);
-    struct generator *g = open_generator(m, &s, n_blocks, true);
-    for (uint32_t i = 0; i < s.n_jobs; i++)
-        submit(g, &crowd[i]);
-    for (uint32_t i = 0; i < s.n_jobs; i++)
-        wait_for_end(g, &crowd[i]);
-    struct gen_stats stats;
-    ops->stats(g, &stats);
+    run_alone(m, s, n_blocks, alone);
+    struct gen_stats stats = run_crowd(m, s, n_blocks, crowd);
     assert_int_equal(stats.running + stats.waiting, 0);
     assert_int_equal(stats.kv_tokens_used, 0); /* every block came back */
-    ops->close(g);
-    for (uint32_t i = 0; i < s.n_jobs; i++) {
+    for (uint32_t i = 0; i < s->n_jobs; i++) {
         assert_same(&crowd[i], &alone[i]);
         n_cancelled += crowd[i].finish == GEN_CANCELLED;
         free(alone[i].prompt);
     }
     print_message("%u requests of %u tokens on %u blocks: %u cancelled, %u preemptions, %u of %u "
                   "prompt tokens from the cache\n",
-                  s.n_jobs, s.n_context, n_blocks, n_cancelled, (unsigned)stats.preemptions,
+                  s->n_jobs, s->n_context, n_blocks, n_cancelled, (unsigned)stats.preemptions,
                   (unsigned)stats.cached_tokens,
                   (unsigned)(stats.cached_tokens + stats.prompt_tokens));
     assert_true(stats.preemptions > 0 && n_cancelled > 0 && stats.cached_tokens > 0);
+}
+
+static bool is_long(void)
+{
+    const char *wanted = getenv("MILEPOST_LONG");
+    return wanted && *wanted;
+}
+
+static void test_crowd(void **state)
+{
+    (void)state;
+    struct size s =
+        is_long() ? (struct size){MAX_JOBS, MAX_TOKENS, 3072} : (struct size){20, 320, 296};
+    struct model *m = open_tiny(&s, blocks_for(&s));
+    check_crowd(m, &s);
+    model_close(m);
+}
+
+static void test_crowd_of_environment(void **state)
+{
+    (void)state;
+    const struct size s = {MAX_JOBS, MAX_TOKENS, 256};
+    const char *path = getenv("MILEPOST_TEST_MODEL");
+    if (!is_long() || !path) {
+        print_message("skipped: set MILEPOST_LONG=1 and MILEPOST_TEST_MODEL\n");
+        skip();
+    }
+    struct model *m = open_model(path, blocks_for(&s));
+    check_crowd(m, &s);
     model_close(m);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crowd)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_crowd_of_environment),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
