@@ -132,7 +132,10 @@ struct kern_ops {
     void (*each)(struct kern_device *d, uint32_t n,
                  void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg);
 
-    /* First op of a step. The step's arrays stay until run returns. */
+    /* Block to[i] gets what block from[i] holds, in all layers; i = 0 first. Before begin. */
+    void (*copy_blocks)(struct kern_device *d, struct kern_kv *kv, uint32_t n, const uint32_t *from,
+                        const uint32_t *to);
+    /* First op on a step's tokens. The step's arrays stay until run returns. */
     void (*begin)(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
     /* x[t] = scale * row token[t] of w. */
     void (*embed)(struct kern_device *d, const struct kern_matrix *w, float scale,

@@ -255,6 +255,7 @@ const struct kern_ops KERN_CPU = {
     .mixer = cpu_mixer,
     .run = cpu_run,
     .each = cpu_each,
+    .copy_blocks = cpu_copy_blocks,
     .begin = cpu_begin,
     .embed = cpu_embed,
     .project = cpu_project,

@@ -113,6 +113,8 @@ void cpu_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buf
 size_t cpu_kv_block_bytes(const struct kern_attn_shape *s);
 MUST_USE int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape,
                     struct kern_kv **out, struct err *e);
+void cpu_copy_blocks(struct kern_device *d, struct kern_kv *kv, uint32_t n, const uint32_t *from,
+                     const uint32_t *to);
 
 /* attend_plan.c: the spans of d->step. */
 void cpu_plan_attention(struct kern_device *d);

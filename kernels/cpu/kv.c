@@ -3,6 +3,7 @@
 #include "kernels/cpu/device.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_INT8_HEAD = 512 }; /* integer sums of longer heads could overflow */
 
@@ -88,4 +89,13 @@ int cpu_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct ke
     *out = kv;
 out:
     return rc;
+}
+
+void cpu_copy_blocks(struct kern_device *d, struct kern_kv *kv, uint32_t n, const uint32_t *from,
+                     const uint32_t *to)
+{
+    (void)d;
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(kv->data + to[i] * kv->block_bytes, kv->data + from[i] * kv->block_bytes,
+               kv->block_bytes);
 }

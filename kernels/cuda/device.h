@@ -85,6 +85,8 @@ MUST_USE int device_matrix(struct kern_device *d, uint32_t cols, const struct ke
 MUST_USE int device_kv(struct kern_device *d, const struct kern_attn_shape *shape,
                        struct kern_kv **out, struct err *e);
 size_t device_kv_block_bytes(const struct kern_attn_shape *shape);
+void device_copy_blocks(struct kern_device *d, struct kern_kv *kv, uint32_t n, const uint32_t *from,
+                        const uint32_t *to);
 void device_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
 void device_attention(struct kern_device *d, const struct kern_attn_layer *layer,
                       struct kern_buffer *qkv, struct kern_buffer *y);
@@ -136,9 +138,9 @@ void device_read(struct kern_device *d, const struct kern_buffer *b, float *dst,
     .close = device_close, .n_threads = device_n_threads, .weight_bytes = device_weight_bytes,     \
     .matrix = device_matrix, .vector = device_vector, .buffer = device_buffer, .kv = device_kv,    \
     .kv_block_bytes = device_kv_block_bytes, .run = device_run, .each = device_each,               \
-    .begin = device_begin, .embed = device_embed, .project = device_project,                       \
-    .project_add = device_project_add, .add_norm = device_add_norm, .gate_up = device_gate_up,     \
-    .mixer = device_mixer, .mix = device_mix, .add = device_add, .attention = device_attention,    \
-    .head = device_head, .write = device_write, .read = device_read
+    .copy_blocks = device_copy_blocks, .begin = device_begin, .embed = device_embed,               \
+    .project = device_project, .project_add = device_project_add, .add_norm = device_add_norm,     \
+    .gate_up = device_gate_up, .mixer = device_mixer, .mix = device_mix, .add = device_add,        \
+    .attention = device_attention, .head = device_head, .write = device_write, .read = device_read
 
 #endif

@@ -98,6 +98,27 @@ int device_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct
     return upload_ropes(d, kv, e);
 }
 
+static void copy_in_layers(struct kern_device *d, const struct kern_kv *kv, void *all,
+                           size_t layer_bytes, uint32_t from, uint32_t to)
+{
+    size_t block = layer_bytes / kv->shape.n_blocks;
+    for (uint32_t l = 0; l < kv->shape.n_layer && block; l++) {
+        char *layer = (char *)all + l * layer_bytes;
+        d->dev->copy(layer + to * block, layer + from * block, block, DEV_ON_DEVICE, d->stream);
+    }
+}
+
+void device_copy_blocks(struct kern_device *d, struct kern_kv *kv, uint32_t n, const uint32_t *from,
+                        const uint32_t *to)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        copy_in_layers(d, kv, kv->all.k, kv->layer_bytes, from[i], to[i]);
+        copy_in_layers(d, kv, kv->all.v, kv->layer_bytes, from[i], to[i]);
+        copy_in_layers(d, kv, kv->all.k_step, kv->layer_steps, from[i], to[i]);
+        copy_in_layers(d, kv, kv->all.v_step, kv->layer_steps, from[i], to[i]);
+    }
+}
+
 /* Token ids, positions, sequences and block tables, in one copy. The width of the tables is a power
  * of two, so that few different ones are seen. */
 void device_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)

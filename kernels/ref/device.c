@@ -163,6 +163,20 @@ static int ref_run(struct kern_device *d, void (*body)(void *arg), void *arg, st
     return ERR_OK;
 }
 
+static void ref_copy_blocks(struct kern_device *d, struct kern_kv *kv, uint32_t n,
+                            const uint32_t *from, const uint32_t *to)
+{
+    size_t block = layer_values(&kv->shape), layer = block * kv->shape.n_blocks;
+    (void)d;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t l = 0; l < kv->shape.n_layer; l++) {
+            size_t source = l * layer + from[i] * block, target = l * layer + to[i] * block;
+            memcpy(kv->k + target, kv->k + source, block * sizeof *kv->k);
+            memcpy(kv->v + target, kv->v + source, block * sizeof *kv->v);
+        }
+    }
+}
+
 static void ref_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
 {
     d->step = step;
@@ -202,6 +216,7 @@ const struct kern_ops KERN_REF = {
     .mixer = ref_mixer,
     .run = ref_run,
     .each = ref_each,
+    .copy_blocks = ref_copy_blocks,
     .begin = ref_begin,
     .embed = ref_embed,
     .project = ref_project,
