@@ -318,23 +318,40 @@ static struct check_result *add_result(const struct check_run *run, const struct
     return r;
 }
 
+/* One check that applies; how long it took by the clock. */
+static void run_one(struct check_run *run, const struct entry *c, struct cpu_clock *cpu,
+                    uint64_t budget_end_us)
+{
+    struct check_verdict v = check_unscored(run->refusal);
+    if (c->ops->ask) {
+        add_result(run, c, &v, 0);
+        return;
+    }
+    struct mono start = clock_mono(&CLOCK_REAL);
+    v = run_entry(c, &run->item, cpu_now(cpu, start), budget_end_us);
+    add_result(run, c, &v, mono_since_us(start, clock_mono(&CLOCK_REAL)));
+}
+
+static bool is_slice_over(const struct check_run *run, struct cpu_clock *cpu, uint64_t begun_us)
+{
+    return run->slice_us && cpu_now(cpu, clock_mono(&CLOCK_REAL)) >= begun_us + run->slice_us;
+}
+
 static void run_local(struct check_run *run)
 {
     struct cpu_clock cpu = {0};
-    uint64_t budget_end_us = cpu_now(&cpu, run->start) + OUTPUT_CPU_BUDGET_US;
-    struct check_verdict unknown = check_unscored(run->refusal);
-    for (uint32_t i = 0; i < run->set->n; i++) {
-        const struct entry *c = &run->set->entry[i];
+    uint64_t begun_us = cpu_now(&cpu, clock_mono(&CLOCK_REAL));
+    uint64_t used_us = run->cpu_used_us;
+    uint64_t budget_end_us =
+        begun_us + (used_us < OUTPUT_CPU_BUDGET_US ? OUTPUT_CPU_BUDGET_US - used_us : 0);
+    while (run->next < run->set->n && !run->is_heavy) {
+        const struct entry *c = &run->set->entry[run->next++];
         if (!applies(c, run))
             continue;
-        if (c->ops->ask) {
-            add_result(run, c, &unknown, 0);
-            continue;
-        }
-        struct mono start = clock_mono(&CLOCK_REAL);
-        struct check_verdict v = run_entry(c, &run->item, cpu_now(&cpu, start), budget_end_us);
-        add_result(run, c, &v, mono_since_us(start, clock_mono(&CLOCK_REAL)));
+        run_one(run, c, &cpu, budget_end_us);
+        run->is_heavy = run->next < run->set->n && is_slice_over(run, &cpu, begun_us);
     }
+    run->cpu_used_us += cpu.cpu_us - begun_us;
 }
 
 /* What is remote. */
@@ -422,6 +439,17 @@ static void ask_remote(struct check_run *run)
     }
 }
 
+/* The local checks that are left, then what is remote; true when nothing is waited for. */
+static bool proceed(struct check_run *run)
+{
+    run_local(run);
+    if (run->is_heavy || !run->set->has_remote)
+        return true;
+    atomic_store(&run->n_open, 1); /* ours, until all are asked */
+    ask_remote(run);
+    return atomic_fetch_sub(&run->n_open, 1) == 1;
+}
+
 bool check_set_begin(struct check_run *run)
 {
     run->start = clock_mono(&CLOCK_REAL);
@@ -436,12 +464,14 @@ bool check_set_begin(struct check_run *run)
         run->metadata = NULL;
     run->item =
         (struct check_item){.output = run->output, .metadata = run->metadata, .arena = run->arena};
-    run_local(run);
-    if (!run->set->has_remote)
-        return true;
-    atomic_store(&run->n_open, 1); /* ours, until all are asked */
-    ask_remote(run);
-    return atomic_fetch_sub(&run->n_open, 1) == 1;
+    return proceed(run);
+}
+
+bool check_set_resume(struct check_run *run)
+{
+    run->is_heavy = false;
+    run->slice_us = 0;
+    return proceed(run);
 }
 
 void check_set_end(struct check_run *run)

@@ -33,18 +33,26 @@ struct check_run {
     struct remote *remote;       /* NULL: remote checks are unscored with the reason `refusal` */
     const char *refusal;         /* a literal */
     const char *skip;            /* set: no check runs, this literal is the reason */
+    uint32_t slice_us;           /* 0, or the CPU time after which begin stops between checks */
     void (*on_ready)(void *ctx); /* from the loop's thread, once, when begin said false */
     void *ctx;
+
+    bool is_heavy; /* a result: it stopped there; check_set_resume goes on */
 
     struct check_item item; /* the run's own from here */
     json_t *metadata;
     struct mono start;
+    uint64_t cpu_used_us;
+    uint32_t next; /* check */
     bool is_skipped;
     _Atomic uint32_t n_open;
 };
 /* Runs what is local, asks what is remote; no waiting. True: check_set_end may follow at once.
  * False: only after on_ready. Any number of threads at once. */
 MUST_USE bool check_set_begin(struct check_run *run);
+/* The rest of a run that is heavy, on any thread, to its end; the answer as of begin. The verdicts
+ * are those of a run without a slice. */
+MUST_USE bool check_set_resume(struct check_run *run);
 /* Composes. Fills check_set, version, engine, request_id, epoch, seq, choice, checks, reward and
  * duration of *score; texts are borrowed from set, output and arena. */
 void check_set_end(struct check_run *run);

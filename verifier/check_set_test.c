@@ -187,6 +187,50 @@ static void test_set_b_judges_a_sample(void **state)
     assert_in_range(n_sampled % 1000000, 150, 250); /* of 2,000 */
 }
 
+static char *long_text(struct fixture *f, size_t n)
+{
+    char *text = arena_alloc(&f->arena, n + 1);
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = i % 7 == 6 ? ' ' : (char)('a' + i * i % 26);
+    text[n] = '\0';
+    return text;
+}
+
+static void test_a_heavy_run_goes_on_elsewhere(void **state)
+{
+    struct fixture *f = *state;
+    f->check[0] = check("first", "length", "{\"min\": 1, \"unit\": \"words\"}");
+    for (uint32_t i = 1; i < 9; i++)
+        f->check[i] = check(&"abcdefgh"[i - 1], "repetition", "{}");
+    open_set(f, 9);
+    arena_free(&f->arena);
+    arena_init(&f->arena, 256 * MiB);
+    struct output o = {.text = str_from(long_text(f, 900000)),
+                       .finish_reason = STR("stop"),
+                       .request_id = STR("q")};
+    struct score whole, sliced;
+    check_set_run(f->set, &o, &f->arena, &whole);
+    struct check_run run = {.set = f->set,
+                            .output = &o,
+                            .arena = &f->arena,
+                            .score = &sliced,
+                            .refusal = "not_asked",
+                            .slice_us = 1};
+    assert_true(check_set_begin(&run));
+    assert_true(run.is_heavy);
+    assert_in_range(sliced.n_check, 1, 8); /* stopped between two checks */
+    assert_true(check_set_resume(&run));
+    assert_false(run.is_heavy);
+    check_set_end(&run);
+    assert_int_equal(sliced.n_check, whole.n_check);
+    for (uint32_t i = 0; i < whole.n_check; i++) {
+        assert_int_equal(sliced.check[i].outcome, whole.check[i].outcome);
+        assert_true(sliced.check[i].value == whole.check[i].value);
+    }
+    assert_true(sliced.reward == whole.reward);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +240,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_on_error_and_missing_reference, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancelled_is_unscored, setup, teardown),
         cmocka_unit_test_setup_teardown(test_set_b_judges_a_sample, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_heavy_run_goes_on_elsewhere, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,22 +8,25 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LARGE_NICE = 10 };
-#define LARGE_WAITING_MAX_BYTES (64 * MiB)
+/* A worker hands on what took longer: with a few workers, a few such outputs would stop them all.
+ */
+enum { SLICE_US = 2000 };
+enum { HEAVY_NICE = 10, HEAVY_SLICE_NS = 100 * 1000 };
+#define HEAVY_WAITING_MAX_BYTES (64 * MiB)
 enum { PARKED_MAX = 16384, PARKED_OVERHEAD_BYTES = 32 * 1024, NAP_MS = 5 };
 #define PARKED_MAX_BYTES  (256 * MiB)
 #define FRAME_ARENA_BYTES (256 * MiB) /* scratch of one output: 20 times its text */
 
 struct crew {
     struct crew_config c;
-    struct queue *work, *large, *ready; /* of struct crew_item */
+    struct queue *work, *heavy, *ready; /* of struct crew_item */
     pthread_t worker[2 * CREW_MAX_WORKERS], joiner;
     uint32_t n_worker;
-    _Atomic size_t large_bytes; /* in that queue */
+    _Atomic size_t heavy_bytes; /* in that queue */
     bool has_joiner;
     atomic_bool is_giving_up;
     _Atomic uint32_t n_parked;
@@ -85,8 +88,8 @@ static void unpark(struct crew *c, size_t bytes)
     atomic_fetch_sub(&c->parked_bytes, bytes);
 }
 
-/* The item takes the worker's arena along when it has to wait; true: it does not. */
-static bool begin(struct crew *c, struct crew_item *item)
+/* The item takes the arena along when it has to wait; true: it does not. */
+static bool begin(struct crew *c, struct crew_item *item, uint32_t slice_us)
 {
     bool may_wait = park(c, item);
     item->crew = c;
@@ -98,26 +101,51 @@ static bool begin(struct crew *c, struct crew_item *item)
                                           .remote = may_wait ? c->c.remote : NULL,
                                           .refusal = c->c.remote ? "overloaded" : "not_asked",
                                           .skip = item->skip,
+                                          .slice_us = slice_us,
                                           .on_ready = on_ready,
                                           .ctx = item};
-        if (!judge_begin(item->judging))
-            return false;
+        return judge_begin(item->judging);
     }
-    unpark(c, item->parked_bytes);
-    item->parked_bytes = 0;
     return true;
 }
 
+static bool put_heavy(struct crew *c, struct crew_item *item,
+                      bool (*put_into)(struct queue *q, void *item))
+{
+    size_t bytes = item->frame.n;
+    atomic_fetch_add(&c->heavy_bytes, bytes);
+    bool is_put = put_into(c->heavy, item);
+    if (!is_put)
+        atomic_fetch_sub(&c->heavy_bytes, bytes);
+    return is_put;
+}
+
+/* Nothing local is left to do: done, or waiting with its arena. The thread has one afterwards. */
+static void settle(struct crew *c, struct crew_item *item, bool is_complete, struct arena *a)
+{
+    if (!is_complete) {
+        arena_init(a, FRAME_ARENA_BYTES);
+        return;
+    }
+    unpark(c, item->parked_bytes);
+    item->parked_bytes = 0;
+    *a = finish(c, item);
+    arena_reset(a);
+}
+
 /* Judges one; the arena is the thread's, emptied. */
-static void work_on(struct crew *c, struct crew_item *item, struct arena *a)
+static void work_on(struct crew *c, struct crew_item *item, uint32_t slice_us, struct arena *a)
 {
     item->arena = *a;
-    if (begin(c, item)) {
-        *a = finish(c, item);
-        arena_reset(a);
-    } else {
+    bool is_complete = begin(c, item, slice_us);
+    bool is_heavy = is_complete && item->judging && judge_is_heavy(item->judging);
+    if (is_heavy && put_heavy(c, item, queue_try_put)) {
         arena_init(a, FRAME_ARENA_BYTES);
+        return;
     }
+    if (is_heavy)
+        is_complete = judge_resume(item->judging);
+    settle(c, item, is_complete, a);
 }
 
 static void *run_worker(void *arg)
@@ -126,23 +154,48 @@ static void *run_worker(void *arg)
     struct arena a;
     arena_init(&a, FRAME_ARENA_BYTES);
     for (struct crew_item *item; (item = queue_take_gathered(c->work)) != NULL;)
-        work_on(c, item, &a);
+        work_on(c, item, SLICE_US, &a);
     arena_free(&a);
     return NULL;
 }
 
-static void *run_large_worker(void *arg)
+/* Of sched_setattr(2); its header does not go together with libc's <sched.h>. */
+struct scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+/* This thread gives way: a small share of a busy core, and to one that wakes up within a tenth of a
+ * millisecond (the slice is read by Linux 6.12 and later, the nice value by all). */
+static void give_way(void)
+{
+    const struct scheduling s = {
+        .size = sizeof s, .nice = HEAVY_NICE, .runtime_ns = HEAVY_SLICE_NS};
+    (void)syscall(SYS_sched_setattr, 0, &s, 0);
+}
+
+static void work_on_heavy(struct crew *c, struct crew_item *item)
+{
+    struct arena a;
+    size_t waited = atomic_fetch_sub(&c->heavy_bytes, item->frame.n);
+    arena_init(&a, FRAME_ARENA_BYTES);
+    item->skip = waited > HEAVY_WAITING_MAX_BYTES ? "overloaded" : NULL;
+    if (item->judging)
+        settle(c, item, judge_resume(item->judging), &a);
+    else
+        work_on(c, item, 0, &a);
+    arena_free(&a); /* give back what one hostile output needed */
+}
+
+static void *run_heavy_worker(void *arg)
 {
     struct crew *c = arg;
-    struct arena a;
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), LARGE_NICE); /* of this thread; see nice(7) */
-    arena_init(&a, FRAME_ARENA_BYTES);
-    for (struct crew_item *item; (item = queue_take(c->large, -1)) != NULL;) {
-        size_t waited = atomic_fetch_sub(&c->large_bytes, item->frame.n);
-        item->skip = waited > LARGE_WAITING_MAX_BYTES ? "overloaded" : NULL;
-        work_on(c, item, &a);
-        arena_free(&a); /* give back what one hostile output needed */
-    }
+    give_way();
+    for (struct crew_item *item; (item = queue_take(c->heavy, -1)) != NULL;)
+        work_on_heavy(c, item);
     return NULL;
 }
 
@@ -180,7 +233,7 @@ static int start_threads(struct crew *c, uint32_t workers, struct err *e)
     int rc = failed ? err_set_sys(e, ERR_NOMEM, failed, "start a thread") : ERR_OK;
     if (rc == ERR_OK)
         rc = start_workers(c, workers, run_worker, e);
-    return rc == ERR_OK ? start_workers(c, (workers + 1) / 2, run_large_worker, e) : rc;
+    return rc == ERR_OK ? start_workers(c, (workers + 1) / 2, run_heavy_worker, e) : rc;
 }
 
 int crew_open(struct crew **out, const struct crew_config *config, struct err *e)
@@ -193,7 +246,7 @@ int crew_open(struct crew **out, const struct crew_config *config, struct err *e
     uint32_t capacity = clamp_u32(config->max_queue, 1, 1u << 20);
     int rc = queue_open(&c->work, capacity, false, e);
     if (rc == ERR_OK)
-        rc = queue_open(&c->large, capacity, false, e);
+        rc = queue_open(&c->heavy, capacity, false, e);
     if (rc == ERR_OK)
         rc = queue_open(&c->ready, PARKED_MAX, false, e);
     if (rc == ERR_OK)
@@ -226,8 +279,8 @@ void crew_stop(struct crew *c, uint32_t grace_ms)
         return;
     if (c->work)
         queue_close(c->work);
-    if (c->large)
-        queue_close(c->large);
+    if (c->heavy)
+        queue_close(c->heavy);
     for (uint32_t i = 0; i < c->n_worker; i++)
         pthread_join(c->worker[i], NULL);
     c->n_worker = 0;
@@ -245,7 +298,7 @@ void crew_close(struct crew *c, uint32_t grace_ms)
         return;
     crew_stop(c, grace_ms);
     queue_free(c->work);
-    queue_free(c->large);
+    queue_free(c->heavy);
     queue_free(c->ready);
     free(c);
 }
@@ -253,14 +306,8 @@ void crew_close(struct crew *c, uint32_t grace_ms)
 static bool put(struct crew *c, struct crew_item *item,
                 bool (*put_into)(struct queue *q, void *item))
 {
-    size_t bytes = item->frame.n;
-    if (bytes <= CREW_LARGE_BYTES)
-        return put_into(c->work, item);
-    atomic_fetch_add(&c->large_bytes, bytes);
-    bool is_put = put_into(c->large, item);
-    if (!is_put)
-        atomic_fetch_sub(&c->large_bytes, bytes);
-    return is_put;
+    return item->frame.n <= CREW_LARGE_BYTES ? put_into(c->work, item)
+                                             : put_heavy(c, item, put_into);
 }
 
 bool crew_put(struct crew *c, struct crew_item *item)
@@ -275,5 +322,5 @@ bool crew_try_put(struct crew *c, struct crew_item *item)
 
 size_t crew_count(struct crew *c)
 {
-    return queue_count(c->work) + queue_count(c->large) + atomic_load(&c->n_parked);
+    return queue_count(c->work) + queue_count(c->heavy) + atomic_load(&c->n_parked);
 }

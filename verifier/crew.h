@@ -2,9 +2,10 @@
  * whose remote checks have all come back.
  *
  *   put -> queue -> worker: judge_begin --- complete ----------------> judge_end -> done
- *      \-> large -> worker            \-- waits (no thread) -> joiner: judge_end -> done
- * Frames above CREW_LARGE_BYTES have a queue and half as many workers of their own, which the
- * system schedules behind the others (nice): however many come, they never hold up the small ones.
+ *      \-> heavy -> worker            \-- waits (no thread) -> joiner: judge_end -> done
+ * Frames above CREW_LARGE_BYTES, and what took more than 2 ms of a worker's CPU time, have a queue
+ * and half as many workers of their own, which the system schedules behind the others: however many
+ * come, they never hold up the light ones.
  * When too many bytes of them wait, no check runs on them and they are unscored ("overloaded").
  * A frame that waits holds memory only; above a bound its route's remote checks are unscored
  * ("overloaded"), so that a slow service never stops the others. */
@@ -13,7 +14,7 @@
 
 #include "verifier/judge.h"
 
-enum { CREW_MAX_WORKERS = 64, CREW_LARGE_BYTES = 256 * 1024 };
+enum { CREW_MAX_WORKERS = 64, CREW_LARGE_BYTES = 64 * 1024 };
 
 struct crew;
 

@@ -85,9 +85,20 @@ bool judge_begin(struct judging *g)
                                 .remote = g->remote,
                                 .refusal = g->refusal,
                                 .skip = g->skip,
+                                .slice_us = g->slice_us,
                                 .on_ready = g->on_ready,
                                 .ctx = g->ctx};
     return check_set_begin(&g->run);
+}
+
+bool judge_is_heavy(const struct judging *g)
+{
+    return g->is_running && g->run.is_heavy;
+}
+
+bool judge_resume(struct judging *g)
+{
+    return check_set_resume(&g->run);
 }
 
 static enum judged pass_feedback(const struct judging *g, struct buf *out, struct err *e)

@@ -28,6 +28,7 @@ struct judging {
     struct arena *arena;   /* scratch of this frame, holds what score points at */
     struct remote *remote; /* see check_set.h */
     const char *refusal, *skip;
+    uint32_t slice_us;
     void (*on_ready)(void *ctx);
     void *ctx;
 
@@ -41,6 +42,9 @@ struct judging {
 /* Decodes, runs what is local, asks what is remote. True: judge_end may follow at once. False: only
  * after on_ready (loop's thread). Any number of threads at once. */
 MUST_USE bool judge_begin(struct judging *g);
+/* After a begin that said true: its slice is used up, judge_resume has to come before judge_end. */
+bool judge_is_heavy(const struct judging *g);
+MUST_USE bool judge_resume(struct judging *g); /* as begin, on any thread, without a slice */
 /* Composes and encodes into *out. */
 enum judged judge_end(struct judging *g, struct buf *out, struct err *e);
 

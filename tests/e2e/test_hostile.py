@@ -1,7 +1,10 @@
 """Hostile outputs among normal ones through the real verifier: each gets an answer in bounded time,
-and the normal ones do not wait for it. Latency is what the other side of the sockets sees."""
+and the normal ones do not wait for it. Latency is what the other side of the sockets sees, so it
+holds what megabytes on the same connection cost: "bytes" is that alone, the same frames for a route
+that has no checks."""
 
 import json
+import os
 import threading
 import time
 
@@ -29,6 +32,7 @@ routes:
 MIB = 1 << 20
 NORMAL = "We add 12 apples and 30 pears, which makes [\"a\"] and so 42.\nThe answer is 42."
 PACE_S, N_NORMAL, HOSTILE_EVERY = 0.01, 200, 8
+ROUNDS = int(os.environ.get("MILEPOST_TEST_ROUNDS", "1"))
 
 HOSTILE = {
     "ten megabytes": lambda: "The quick brown fox said: no. " * (10 * MIB // 30),
@@ -105,17 +109,25 @@ def quantile(values, q):
 def test_normal_outputs_do_not_wait(folder):
     wire = Wire(folder, RULES)
     try:
+        hostile = frames()
+        unchecked = [f.replace(b'"default"', b'"nothing"') for f in hostile]
         drive(wire, None)  # connections, caches
-        alone, _ = drive(wire, None)
-        among, hostile = drive(wire, frames())
-        print("normal alone: p50 %.1f p90 %.1f p99 %.1f ms; among hostile: p50 %.1f p90 %.1f "
-              "p99 %.1f ms; slowest hostile %.0f ms of %d answered" % (
-                  *(1000 * quantile(v, q) for v in (alone, among) for q in (.5, .9, .99)),
-                  1000 * max(hostile.values()), len(hostile)))
+        alone, carried, among, slowest = [], [], [], {}
+        for _ in range(ROUNDS):
+            alone += drive(wire, None)[0]
+            carried += drive(wire, unchecked)[0]
+            times, of_hostile = drive(wire, hostile)
+            among += times
+            slowest = {s: max(t, slowest.get(s, 0)) for s, t in of_hostile.items()}
+        for name, times in (("alone", alone), ("bytes", carried), ("hostile", among)):
+            times.sort()
+            print("normal outputs, %-7s p50 %5.2f p90 %5.2f p99 %5.2f max %5.2f ms" % (
+                name, *(1000 * quantile(times, q) for q in (.5, .9, .99, 1))))
+        print("slowest hostile %.0f ms of %d answered" % (1000 * max(slowest.values()), len(slowest)))
         assert quantile(among, .5) < 2 * quantile(alone, .5) + 0.02 * SLOW
-        assert quantile(among, .9) < 2 * quantile(alone, .9) + 0.1 * SLOW
-        kinds = {(seq - 100000) % (len(HOSTILE) + 1) for seq in hostile}
-        assert len(kinds) == len(HOSTILE) - 1 and max(hostile.values()) < 30 * SLOW
+        assert quantile(among, .9) < 2 * quantile(carried, .9) + 0.1 * SLOW
+        kinds = {(seq - 100000) % (len(HOSTILE) + 1) for seq in slowest}
+        assert len(kinds) == len(HOSTILE) - 1 and max(slowest.values()) < 30 * SLOW
         assert wire.process.poll() is None
     finally:
         wire.close()
