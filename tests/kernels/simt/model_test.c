@@ -10,8 +10,8 @@
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
 #include "kernels/dtype.h"
-#include "kernels/simt/simt.h"
 #include "tests/harness/tiny_model.h"
+#include "tests/kernels/simt/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -91,8 +91,8 @@ static void compare_tokens(const char *path, const int32_t *prompt, uint32_t n_p
     uint32_t n_ties = 0;
     char text[300];
     memcpy(token, prompt, n_prompt * sizeof *token);
-    open_file(&cpu, path, "cpu");
-    open_file(&simt, path, "simt");
+    open_file(&cpu, path, TEST_TRUTH);
+    open_file(&simt, path, TEST_BACKEND);
     for (uint32_t i = 0, first = 0, n = n_prompt; i < n_new; i++, first += n, n = 1) {
         advance(&cpu, token, first, n);
         advance(&simt, token, first, n);
@@ -176,7 +176,7 @@ static void test_same_bits_in_any_batch(void **state)
     (void)state;
     simt_set_order(SIMT_FORWARD);
     write_tiny(&t, path);
-    open_file(&o, path, "simt");
+    open_file(&o, path, TEST_BACKEND);
     unlink(path);
     size_t row = o.n_vocab;
     float *alone = calloc((size_t)N_SEQ * LEN * row, sizeof *alone);

@@ -6,8 +6,7 @@
  * same way, so that only a value at a rounding's edge differs: 2e-3. Add and gate keep the bound of
  * their product. */
 #include "tests/kernels/op_cases.h"
-
-#include "kernels/simt/simt.h"
+#include "tests/kernels/simt/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,7 +54,7 @@ static void compare(const struct inputs *in, const struct outcome *got, const st
 
 static void check(struct inputs *in, unsigned n_orders)
 {
-    const struct flavour reference = {&KERN_REF, NULL}, device = {&KERN_SIMT, NULL};
+    const struct flavour reference = {&KERN_REF, NULL}, device = {&TEST_KERN, NULL};
     struct outcome want, got;
     char text[300];
     assert_true(compute(&reference, in, 1, &want));
@@ -141,9 +140,9 @@ static void test_head_size_refused(void **state)
     const struct kern_attn_shape shape = {1, 1, 1, 12, 8, 1, {inv_freq}, 1, 1, 16, KERN_KV_F16};
     const struct kern_options o = {1, 1, NULL};
     (void)state;
-    assert_ok(KERN_SIMT.open(&d, &o, &e), &e);
-    assert_int_equal(KERN_SIMT.kv(d, &shape, &kv, &e), ERR_UNSUPPORTED);
-    KERN_SIMT.close(d);
+    assert_ok(TEST_KERN.open(&d, &o, &e), &e);
+    assert_int_equal(TEST_KERN.kv(d, &shape, &kv, &e), ERR_UNSUPPORTED);
+    TEST_KERN.close(d);
 }
 
 int main(void)
