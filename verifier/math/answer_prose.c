@@ -75,6 +75,8 @@ static struct str plain_number(struct str s, size_t from, size_t to)
         to += 2;
     else if (char_at(s, to) == '%')
         to++;
+    else if (char_at(s, to) == '\xcf' && char_at(s, to + 1) == '\x80') /* pi */
+        to += 2;
     return str_slice(s, from, to);
 }
 
@@ -104,6 +106,21 @@ static bool starts_word(struct str s, size_t i)
     return is_start && !starts_folded(s, i, "and ") && !starts_folded(s, i, "or ");
 }
 
+/* "Therefore, x = 7", "Then a + b = 7": a word that is neither the answer nor what equals it. */
+static bool has_opener(struct str s)
+{
+    size_t i = 0;
+    while (i < s.n && is_one_of(s.p[i], " \n\t*"))
+        i++;
+    if (!starts_word(s, i))
+        return false;
+    while (i < s.n && is_letter(s.p[i]))
+        i++;
+    bool is_set_off = char_at(s, i) == ',' && char_at(s, i + 1) == ' ';
+    return is_set_off ||
+           (char_at(s, i) == ' ' && char_at(s, i + 1) != '=' && str_find(s, STR("="), i + 1) >= 0);
+}
+
 bool answer_is_prose(struct str s)
 {
     int before = 0, all = 0, depth = 0;
@@ -118,5 +135,5 @@ bool answer_is_prose(struct str s)
     }
     struct answer_parts formulas;
     bool has_formula = before >= 1 && answer_formulas(s, &formulas);
-    return has_value && (before >= 2 || all >= 5 || has_formula);
+    return has_value && (before >= 2 || all >= 5 || has_formula || (before >= 1 && has_opener(s)));
 }

@@ -220,6 +220,10 @@ static void lex_named_command(struct lexer *l, struct str name)
         lex_number_set(l);
         return;
     }
+    if (str_eq_c(name, "color") || str_eq_c(name, "textcolor")) {
+        take_group(l, &inside);
+        return;
+    }
     struct math_token t = math_command(name);
     if (t.kind == TOKEN_SKIP && t.op && peek(l, 0) == '.')
         l->at++;             /* \left. and \right. */
@@ -386,6 +390,28 @@ static bool lex_degrees(struct lexer *l)
     return false;
 }
 
+/* 2^{\text{nd}}: a number all the same. */
+static bool lex_ordinal(struct lexer *l)
+{
+    static const char *const endings[] = {"st", "nd", "rd", "th"};
+    static const struct str fonts[] = {{"{", 1}, {"\\text{", 6}, {"\\mathrm{", 8}};
+    size_t i = l->at + 1, open = 0;
+    if (peek(l, 0) != '^' || !follows_value(l))
+        return false;
+    for (size_t k = 0; k < sizeof fonts / sizeof fonts[0]; k++)
+        if (str_starts(str_slice(l->s, i, l->s.n), fonts[k])) {
+            i += fonts[k].n;
+            open++;
+        }
+    if (!IS_ONE_OF(str_slice(l->s, i, i + 2), endings))
+        return false;
+    for (i += 2; open > 0 && i < l->s.n && l->s.p[i] == '}'; i++)
+        open--;
+    if (open == 0)
+        l->at = i;
+    return open == 0;
+}
+
 static bool lex_raised(struct lexer *l)
 {
     static const struct str raised[] = {{"\xC2\xB2", 2}, {"\xC2\xB3", 2}};
@@ -429,7 +455,7 @@ static void lex_one(struct lexer *l)
         lex_letters(l);
     } else if (c == '_') {
         lex_subscript(l);
-    } else if (!lex_degrees(l) && !lex_raised(l)) {
+    } else if (!lex_degrees(l) && !lex_ordinal(l) && !lex_raised(l)) {
         lex_symbol(l);
     }
 }
@@ -440,12 +466,32 @@ static void lex_all(struct lexer *l)
         lex_one(l);
 }
 
+/* 5^\circ C is a temperature: "degrees C" is one unit then, and no angle. */
+static void join_temperatures(struct lexer *l)
+{
+    static const char *const scales[] = {"C",          "F",       "Celsius",
+                                         "Fahrenheit", "celsius", "fahrenheit"};
+    size_t to = 0;
+    for (size_t i = 0; i < l->n; i++, to++) {
+        struct math_token *next = i + 1 < l->n ? &l->token[i + 1] : NULL;
+        bool is_named = next && (next->kind == TOKEN_NAME || next->kind == TOKEN_TEXT);
+        if (l->token[i].kind == TOKEN_DEGREES && is_named && IS_ONE_OF(next->text, scales)) {
+            i++;
+            next->kind = TOKEN_TEXT;
+            next->text = str_slice(next->text, 0, 1);
+        }
+        l->token[to] = l->token[i];
+    }
+    l->n = to;
+}
+
 bool math_lex(struct str s, enum math_reading reading, struct arena *a, struct math_token *tokens)
 {
     struct lexer l = {.s = s, .reading = reading, .arena = a, .token = tokens};
     if (s.n > MATH_TEXT_MAX_BYTES)
         return false;
     lex_all(&l);
+    join_temperatures(&l);
     tokens[l.n] = (struct math_token){.kind = TOKEN_END};
     return !l.has_failed;
 }
