@@ -14,6 +14,12 @@ void sha256(struct str s, unsigned char out[SHA256_BYTES]);
 /* 2n lower case digits and NUL. */
 void hash_hex(const unsigned char *bytes, size_t n, char *out);
 void sha256_hex(struct str s, char out[SHA256_HEX]);
+/* RFC 2104 with SHA-256. */
+void hmac_sha256(struct str key, struct str s, unsigned char out[SHA256_BYTES]);
+/* RFC 4648 with padding, NUL-terminated: 4 * ((n + 2) / 3) + 1 bytes. */
+void base64_encode(const unsigned char *bytes, size_t n, char *out);
+/* Into at most cap bytes; false: not base64, or longer than that. */
+bool base64_decode(struct str s, unsigned char *out, size_t cap, size_t *n);
 /* Same time whatever the content; for keys. */
 bool str_eq_constant_time(struct str a, struct str b);
 

@@ -5,7 +5,9 @@
 #include "controller/api.h"
 
 #include "common/log.h"
+#include "controller/api_command.h"
 #include "controller/api_experiments.h"
+#include "controller/api_notices.h"
 #include "controller/api_read.h"
 #include "controller/api_why.h"
 #include "controller/web.h"
@@ -14,11 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_BYTES = 32 * 1024 * 1024, MAX_LIMIT = 1000, MAX_REASON = 1000 };
+enum { ANSWER_BYTES = 32 * 1024 * 1024, MAX_LIMIT = 1000 };
+
+enum { POST_ROUTES = 10 };
+
+struct post_route {
+    struct api *api;
+    enum command_kind kind;
+};
 
 struct api {
     struct api_options o;
     struct store *store; /* read-only, of this thread */
+    struct post_route post[POST_ROUTES];
 };
 
 void api_error_body(int status, const char *message, struct buf *out)
@@ -75,19 +85,6 @@ static int query_int(struct http_request *r, const char *key, int64_t min, int64
     return rc == ERR_OK ? rc : err_wrap(e, "%s", key);
 }
 
-/* Empty or absent: the first route. */
-static int find_route(struct api *a, struct str given, struct str *out, struct err *e)
-{
-    const struct milepost_config *c = a->o.config;
-    const struct route_config *first = c->routes.item;
-    const struct route_config *found = given.n ? milepost_config_route(c, given) : first;
-    if (!found)
-        return err_set(e, ERR_NOT_FOUND, "there is no route '%.*s'", (int)(given.n & 0xff),
-                       given.p);
-    *out = found->name;
-    return ERR_OK;
-}
-
 /* Reads. */
 
 struct read_query {
@@ -102,7 +99,7 @@ static int read_common(struct api *a, struct http_request *r, int64_t limit, str
     struct str order = http_request_query(r, "order");
     *q = (struct read_query){.limit = limit, .after = -1};
     q->worst = str_eq_c(http_request_query(r, "worst"), "1") || str_eq_c(order, "worst");
-    int rc = find_route(a, http_request_query(r, "route"), &q->route, e);
+    int rc = api_find_route(a->o.config, http_request_query(r, "route"), &q->route, e);
     if (rc == ERR_OK)
         rc = query_int(r, "limit", 1, MAX_LIMIT, &q->limit, e);
     return rc == ERR_OK ? query_int(r, "after", 0, INT64_MAX, &q->after, e) : rc;
@@ -278,6 +275,41 @@ static void get_experiment(struct http_request *r, void *ctx)
     reply_json(r, v, rc, &e);
 }
 
+static void get_datasets(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 20, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_datasets(a->store, q.route, q.limit, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_dataset(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct err e = {0};
+    json_t *v = NULL;
+    struct str path = http_request_path(r);
+    struct str id = str_slice(path, sizeof "/api/datasets/" - 1, path.n);
+    int rc = api_read_dataset(a->store, id, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+static void get_webhooks(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 50, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_notices(a->store, q.limit, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
 /* Changes nothing, so it needs no key. */
 static void post_experiment_plan(struct http_request *r, void *ctx)
 {
@@ -290,7 +322,7 @@ static void post_experiment_plan(struct http_request *r, void *ctx)
     if (rc == ERR_OK)
         rc = json_opt_str(&root, "route", &given, &e);
     if (rc == ERR_OK)
-        rc = find_route(a, given, &route, &e);
+        rc = api_find_route(a->o.config, given, &route, &e);
     if (rc == ERR_OK)
         rc = api_experiment_plan(a->store, route, &root, &v, &e);
     json_decref(body);
@@ -313,6 +345,8 @@ static void answer_post(void *ctx)
     json_t *v = NULL;
     if (e.code == ERR_OK && c->kind == COMMAND_ENGINE)
         v = json_pack("{s:o, s:s}", "engine", json_str(c->engine), "message", c->message);
+    else if (e.code == ERR_OK && c->kind == COMMAND_FINETUNE)
+        v = json_pack("{s:s}", "dataset", c->message);
     else if (e.code == ERR_OK) {
         v = json_pack("{s:I, s:I, s:s}", "revision", (json_int_t)c->revision, "decision",
                       (json_int_t)c->decision, "experiment", c->experiment);
@@ -342,96 +376,6 @@ static bool same_origin(struct http_request *r)
     return at > 0 && str_eq(str_slice(origin, (size_t)at + 3, origin.n), host);
 }
 
-static int read_author(const struct json_at *root, struct arena *a, struct str *out, struct err *e)
-{
-    struct str author = {0};
-    int rc = json_opt_str(root, "author", &author, e);
-    if (rc != ERR_OK)
-        return rc;
-    if (author.n > 200)
-        return err_set(e, ERR_INVALID, "author: at most 200 bytes");
-    if (author.n == 0)
-        author = STR("api");
-    *out = str_starts(author, STR("operator:"))
-               ? arena_str(a, author)
-               : arena_printf(a, "operator:" STR_FMT, STR_ARG(author));
-    return out->p ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for a command");
-}
-
-/* Of an experiment the whole body is the request: it is read against the champion by the writer. */
-static int read_params(const struct json_at *root, struct command *c, struct err *e)
-{
-    struct json_at at = c->kind == COMMAND_EXPERIMENT ? *root : json_field(root, "params");
-    struct buf b;
-    buf_init(&b, 64 * KiB);
-    int rc = json_get_object(&at, e);
-    if (rc == ERR_NOT_FOUND)
-        rc = err_set(e, ERR_INVALID, "params: needed, such as {\"temperature\":0.5}");
-    if (rc == ERR_OK)
-        rc = json_write(at.v, &b, e);
-    if (rc == ERR_OK)
-        c->params = arena_str(&c->arena, buf_str(&b));
-    buf_free(&b);
-    return rc;
-}
-
-static int read_order(const struct json_at *root, struct command *c, struct err *e)
-{
-    struct str engine = {0}, order = {0}, argument = {0};
-    int rc = json_opt_str(root, "engine", &engine, e);
-    if (rc == ERR_OK)
-        rc = json_opt_str(root, "command", &order, e);
-    if (rc == ERR_OK)
-        rc = json_opt_str(root, "argument", &argument, e);
-    if (rc == ERR_OK && order.n == 0)
-        rc = err_set(e, ERR_INVALID,
-                     "command: needed: drain, pause, resume, flush_cache or load_weights");
-    if (rc == ERR_OK && (engine.n > CODEC_MAX_NAME || order.n > 32 || argument.n > 4096))
-        rc = err_set(e, ERR_INVALID, "engine, command or argument is too long");
-    c->engine = arena_str(&c->arena, engine);
-    c->order = arena_str(&c->arena, order);
-    c->argument = arena_str(&c->arena, argument);
-    return rc == ERR_OK ? read_author(root, &c->arena, &c->author, e) : rc;
-}
-
-static int read_body(struct api *a, const struct json_at *root, struct command *c, struct err *e)
-{
-    struct str route = {0}, reason = STR("");
-    int64_t to = 0;
-    if (c->kind == COMMAND_ENGINE)
-        return read_order(root, c, e);
-    int rc = json_opt_str(root, "route", &route, e);
-    if (rc == ERR_OK)
-        rc = find_route(a, route, &c->route, e);
-    if (rc == ERR_OK)
-        rc = json_opt_str(root, "reason", &reason, e);
-    if (rc == ERR_OK && reason.n > MAX_REASON)
-        rc = err_set(e, ERR_INVALID, "reason: at most %d bytes", MAX_REASON);
-    if (rc == ERR_OK)
-        rc = json_opt_bool(root, "now", &c->is_now, e);
-    if (rc == ERR_OK)
-        rc = json_opt_i64(root, "to", 0, INT64_MAX, &to, e);
-    if (rc == ERR_OK)
-        rc = read_author(root, &c->arena, &c->author, e);
-    if (rc == ERR_OK && (c->kind == COMMAND_PARAMS || c->kind == COMMAND_EXPERIMENT))
-        rc = read_params(root, c, e);
-    c->to = (uint64_t)to;
-    c->reason = arena_str(&c->arena, reason);
-    return rc;
-}
-
-static int parse_post(struct api *a, struct http_request *r, struct command *c, struct err *e)
-{
-    json_t *v = NULL;
-    int rc = json_parse(http_request_body(r), JSON_UNIQUE_KEYS, &v, e);
-    if (rc != ERR_OK)
-        return err_wrap(e, "body");
-    struct json_at root = json_root(v);
-    rc = read_body(a, &root, c, e);
-    json_decref(v);
-    return rc;
-}
-
 static void submit(struct api *a, struct http_request *r, enum command_kind kind)
 {
     struct err e = {0};
@@ -446,7 +390,8 @@ static void submit(struct api *a, struct http_request *r, enum command_kind kind
     }
     struct command *c = command_new(kind);
     struct post *p = calloc(1, sizeof *p);
-    int rc = c && p ? parse_post(a, r, c, &e) : err_set(&e, ERR_NOMEM, "no memory for a command");
+    int rc = c && p ? api_read_command(a->o.config, http_request_body(r), c, &e)
+                    : err_set(&e, ERR_NOMEM, "no memory for a command");
     if (rc == ERR_OK) {
         *p = (struct post){a, r, c};
         c->done = command_done;
@@ -460,49 +405,10 @@ static void submit(struct api *a, struct http_request *r, enum command_kind kind
     reply_err(r, &e);
 }
 
-static void post_params(struct http_request *r, void *ctx)
+static void post_command(struct http_request *r, void *ctx)
 {
-    submit(ctx, r, COMMAND_PARAMS);
-}
-
-static void post_rollback(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_ROLLBACK);
-}
-
-static void post_pause(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_PAUSE);
-}
-
-static void post_resume(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_RESUME);
-}
-
-static void post_promote(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_PROMOTE);
-}
-
-static void post_stop(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_STOP);
-}
-
-static void post_engine(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_ENGINE);
-}
-
-static void post_experiment(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_EXPERIMENT);
-}
-
-static void post_experiment_stop(struct http_request *r, void *ctx)
-{
-    submit(ctx, r, COMMAND_EXPERIMENT_STOP);
+    const struct post_route *p = ctx;
+    submit(p->api, r, p->kind);
 }
 
 static const struct {
@@ -519,19 +425,29 @@ static const struct {
     {"GET", "/api/params", get_params},
     {"GET", "/api/series", get_series},
     {"GET", "/api/load", get_load},
-    {"POST", "/api/params", post_params},
-    {"POST", "/api/rollback", post_rollback},
-    {"POST", "/api/pause", post_pause},
-    {"POST", "/api/resume", post_resume},
-    {"POST", "/api/promote", post_promote},
-    {"POST", "/api/stop", post_stop},
-    {"POST", "/api/engine", post_engine},
+    {"GET", "/api/datasets", get_datasets},
+    {"GET", "/api/datasets/*", get_dataset},
+    {"GET", "/api/webhooks", get_webhooks},
     {"GET", "/v1/decisions/*", get_why},
     {"GET", "/v1/experiments", get_experiments},
     {"GET", "/v1/experiments/*", get_experiment},
-    {"POST", "/v1/experiments", post_experiment},
     {"POST", "/v1/experiments/plan", post_experiment_plan},
-    {"POST", "/v1/experiments/stop", post_experiment_stop},
+};
+
+static const struct {
+    const char *path;
+    enum command_kind kind;
+} POSTS[POST_ROUTES] = {
+    {"/api/params", COMMAND_PARAMS},
+    {"/api/rollback", COMMAND_ROLLBACK},
+    {"/api/pause", COMMAND_PAUSE},
+    {"/api/resume", COMMAND_RESUME},
+    {"/api/promote", COMMAND_PROMOTE},
+    {"/api/stop", COMMAND_STOP},
+    {"/api/engine", COMMAND_ENGINE},
+    {"/v1/experiments", COMMAND_EXPERIMENT},
+    {"/v1/experiments/stop", COMMAND_EXPERIMENT_STOP},
+    {"/api/finetune", COMMAND_FINETUNE},
 };
 
 int api_open(struct api **out, const struct api_options *o, struct err *e)
@@ -544,6 +460,10 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     int rc = store_open_readonly(&a->store, o->database, e);
     for (size_t i = 0; rc == ERR_OK && i < sizeof ROUTES / sizeof *ROUTES; i++)
         rc = http_server_route(o->server, ROUTES[i].method, ROUTES[i].path, ROUTES[i].fn, a, e);
+    for (size_t i = 0; rc == ERR_OK && i < POST_ROUTES; i++) {
+        a->post[i] = (struct post_route){a, POSTS[i].kind};
+        rc = http_server_route(o->server, "POST", POSTS[i].path, post_command, &a->post[i], e);
+    }
     if (rc == ERR_OK)
         rc = web_add_routes(o->server, e);
     if (rc != ERR_OK) {

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "controller/experiment_command.h"
+#include "controller/finetune.h"
 #include "controller/guard.h"
 
 #include <stdio.h>
@@ -163,6 +164,8 @@ static int dispatch(struct ledger *l, struct command *c, struct err *e)
         [COMMAND_STOP] = "stop",
         [COMMAND_EXPERIMENT_STOP] = "experiment_stop",
     };
+    if (c->kind == COMMAND_WRITE)
+        return c->write(l, c, e);
     struct ledger_route *r = ledger_route_of(l, c->route);
     if (!r)
         return err_set(e, ERR_NOT_FOUND, "there is no route '" STR_FMT "'", STR_ARG(c->route));
@@ -170,6 +173,8 @@ static int dispatch(struct ledger *l, struct command *c, struct err *e)
         return run_params(l, r, c, e);
     if (c->kind == COMMAND_EXPERIMENT)
         return experiment_command_start(l, r, c, e);
+    if (c->kind == COMMAND_FINETUNE)
+        return finetune_command(l, r, c, e);
     if (c->kind == COMMAND_ROLLBACK)
         return run_rollback(l, r, c, e);
     return simple(l, r, c, KINDS[c->kind], e);

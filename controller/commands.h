@@ -16,7 +16,9 @@ enum command_kind {
     COMMAND_STOP,
     COMMAND_EXPERIMENT, /* params: the request, experiment_request.h */
     COMMAND_EXPERIMENT_STOP,
-    COMMAND_ENGINE, /* goes to an engine, not to a route's law: engine_orders.h */
+    COMMAND_FINETUNE, /* finetune.h */
+    COMMAND_WRITE,    /* of a thread beside the writer: `write` does it */
+    COMMAND_ENGINE,   /* goes to an engine, not to a route's law: engine_orders.h */
     COMMAND_KIND_COUNT
 };
 
@@ -28,11 +30,14 @@ struct command {
     bool is_now;
     uint64_t to;                        /* ROLLBACK: revision, 0 = the previous champion */
     struct str engine, order, argument; /* ENGINE */
+    int64_t since_us, until_us;         /* FINETUNE; until 0 = now */
+    bool only_scored;                   /* FINETUNE */
+    int (*write)(struct ledger *l, struct command *c, struct err *e); /* WRITE */
     /* The answer. */
     struct err err; /* code ERR_OK when it was done */
     uint64_t revision, decision;
     char experiment[POLICY_ID_BYTES];
-    char message[240];               /* ENGINE: what the engine said */
+    char message[240];               /* ENGINE: what the engine said; FINETUNE: the dataset's id */
     void (*done)(struct command *c); /* on the writer thread, after the commit or the failure */
     void *ctx;
 };

@@ -82,6 +82,17 @@ static int flush(struct writer *w, struct err *e)
     return rc;
 }
 
+static void note_line(struct dataset_report *r, uint64_t row, uint64_t revision)
+{
+    if (r->n_rows++ == 0) {
+        r->first_row = row;
+        r->first_revision = revision;
+    }
+    r->last_row = row;
+    r->first_revision = revision < r->first_revision ? revision : r->first_revision;
+    r->last_revision = revision > r->last_revision ? revision : r->last_revision;
+}
+
 static int put_line(struct writer *w, struct db_stmt *q, struct unpacker *u, struct err *e)
 {
     struct str raw = {0};
@@ -94,7 +105,7 @@ static int put_line(struct writer *w, struct db_stmt *q, struct unpacker *u, str
         return ERR_OK;
     }
     buf_put_c(&w->out, "}\n");
-    w->report->n_rows++;
+    note_line(w->report, (uint64_t)db_col_i64(q, 11), (uint64_t)db_col_i64(q, 6));
     return w->out.n < FLUSH_BYTES && !w->out.failed ? ERR_OK : flush(w, e);
 }
 

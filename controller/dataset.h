@@ -21,6 +21,7 @@ struct dataset_query {
 struct dataset_report {
     uint64_t n_rows, n_bytes;
     uint64_t n_without_text; /* left out: the text has expired (retention) or cannot be read */
+    uint64_t first_row, last_row, first_revision, last_revision; /* of the lines; 0 = none */
 };
 
 /* Writes to fd. */

@@ -1,6 +1,8 @@
 /* Metric families in one table, so that names and help stand together. */
 #include "controller/gauges.h"
 
+#include "controller/store/notices.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,10 @@ enum gauge {
     G_DECISION_LATENCY,
     G_COMMIT_FAILED,
     G_TURN,
+    G_WEBHOOK_SENT,
+    G_WEBHOOK_RETRIES,
+    G_WEBHOOK_FAILED,
+    G_WEBHOOK_PENDING,
     G_COUNT
 };
 
@@ -195,6 +201,30 @@ static const struct metric_desc DESC[G_COUNT] = {
                 {NULL},
                 NULL,
                 0},
+    [G_WEBHOOK_SENT] = {"milepost_webhook_sent_total",
+                        "Events that a webhook's receiver took.",
+                        METRIC_COUNTER,
+                        {"webhook"},
+                        NULL,
+                        0},
+    [G_WEBHOOK_RETRIES] = {"milepost_webhook_retries_total",
+                           "Attempts that failed and will be made again.",
+                           METRIC_COUNTER,
+                           {"webhook"},
+                           NULL,
+                           0},
+    [G_WEBHOOK_FAILED] = {"milepost_webhook_failed_total",
+                          "Events given up: refused, or not taken in time.",
+                          METRIC_COUNTER,
+                          {"webhook"},
+                          NULL,
+                          0},
+    [G_WEBHOOK_PENDING] = {"milepost_webhook_pending",
+                           "Events that wait for a webhook's receiver.",
+                           METRIC_GAUGE,
+                           {"webhook"},
+                           NULL,
+                           0},
 };
 
 enum { HOLD_US = 60 * 1000000 };
@@ -305,6 +335,28 @@ void gauges_decision(struct gauges *g, const struct decision *d)
     for (uint32_t i = 0; i < CONTROL_MAX_ROUTES; i++)
         if (g->route[i].n && str_eq(g->route[i], d->route))
             g->shown[i].hold_until_us = d->at.us + HOLD_US;
+}
+
+void gauges_notice(struct gauges *g, const struct stored_notice *n)
+{
+    static const enum gauge COUNTED[] = {[NOTICE_WAITS] = G_WEBHOOK_RETRIES,
+                                         [NOTICE_SENT] = G_WEBHOOK_SENT,
+                                         [NOTICE_GIVEN_UP] = G_WEBHOOK_FAILED};
+    metric_inc(child(g, COUNTED[n->state], n->webhook, NONE));
+}
+
+void gauges_webhooks(struct gauges *g, const struct ledger *l)
+{
+    static const enum gauge COUNTERS[] = {G_WEBHOOK_SENT, G_WEBHOOK_RETRIES, G_WEBHOOK_FAILED};
+    const struct cfg_list *all = &l->o.config->controller.webhooks;
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct str name = ((const struct webhook_config *)all->item)[i].name;
+        int64_t n = 0;
+        for (int k = 0; k < 3; k++) /* from 0 on, so that the first one is a rise */
+            metric_add(child(g, COUNTERS[k], name, NONE), 0);
+        if (store_count_waiting(l->store, name, &n, NULL) == ERR_OK)
+            metric_set(child(g, G_WEBHOOK_PENDING, name, NONE), (double)n);
+    }
 }
 
 void gauges_gap(struct gauges *g, struct str engine, uint64_t n)

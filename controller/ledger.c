@@ -3,8 +3,10 @@
 
 #include "common/log.h"
 #include "common/rng.h"
+#include "controller/finetune.h"
 #include "controller/guard.h"
 #include "controller/ledger_load.h"
+#include "controller/notices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +68,10 @@ static int follow_action(struct ledger *l, struct ledger_route *r, const struct 
                                  .decision = d->number,
                                  .at_us = d->at.us};
     switch (act->kind) {
+    case ACTION_START_CANARY:
+        return act->is_experiment || act->to_revision != act->from_revision
+                   ? ERR_OK
+                   : finetune_when_low(l, r, d, e);
     case ACTION_QUARANTINE:
         return store_quarantine(l->store, route, str_from(act->hash), act->from_revision, d->number,
                                 d->at.us, e);
@@ -114,24 +120,34 @@ static void keep_proposal(struct ledger *l, struct ledger_route *r, const struct
     memcpy(p->reason, act->reason, sizeof p->reason);
 }
 
+/* Decision i of the event just fed, and what follows from it. */
+static int record_one(struct ledger *l, struct ledger_route *r, uint64_t ord, uint32_t i,
+                      struct err *e)
+{
+    struct decision *d = &l->result->decision[i];
+    const struct policy_action *act = l->result->action[i];
+    int rc = store_add_decision(l->store, d, ord, e);
+    l->n_decisions = d->number;
+    if (rc == ERR_OK)
+        rc = act ? follow_action(l, r, d, act, e) : quarantine_left(l, r, d, e);
+    if (rc == ERR_OK)
+        rc = notices_decision(l, d, e);
+    if (rc == ERR_OK && act && act->kind == ACTION_START_CANARY)
+        keep_proposal(l, r, act);
+    if (rc == ERR_OK && l->o.hooks.decision)
+        l->o.hooks.decision(l->o.hooks.ctx, d);
+    return rc;
+}
+
 static int record(struct ledger *l, struct ledger_route *r, uint64_t ord, uint64_t *first,
                   struct err *e)
 {
     struct course_result *res = l->result;
     int rc = ERR_OK;
     for (uint32_t i = 0; rc == ERR_OK && i < res->n; i++) {
-        struct decision *d = &res->decision[i];
-        const struct policy_action *act = res->action[i];
-        rc = store_add_decision(l->store, d, ord, e);
-        l->n_decisions = d->number;
-        if (rc == ERR_OK)
-            rc = act ? follow_action(l, r, d, act, e) : quarantine_left(l, r, d, e);
-        if (rc == ERR_OK && first && *first == 0)
-            *first = d->number;
-        if (rc == ERR_OK && act && act->kind == ACTION_START_CANARY)
-            keep_proposal(l, r, act);
-        if (rc == ERR_OK && l->o.hooks.decision)
-            l->o.hooks.decision(l->o.hooks.ctx, d);
+        rc = record_one(l, r, ord, i, e);
+        if (first && *first == 0)
+            *first = res->decision[i].number;
     }
     r->is_dirty = true;
     if (rc == ERR_OK && res->n) {

@@ -36,9 +36,12 @@ struct ledger_route {
     bool is_dirty;
 };
 
+struct stored_notice; /* controller/store/notices.h */
+
 struct ledger_hooks { /* what was recorded, for metrics and logs; may be NULL. Writer thread */
     void (*decision)(void *ctx, const struct decision *d);
     void (*gap)(void *ctx, struct str engine, uint64_t n);
+    void (*notice)(void *ctx, const struct stored_notice *n); /* after an attempt, or given up */
     void *ctx;
 };
 
@@ -64,6 +67,7 @@ struct ledger {
     int64_t now_us; /* never goes back, see ledger_now_us */
     struct mono now_at;
     bool has_decisions;
+    bool has_notices, has_asked;  /* for webhooks, for the exporter; reset by whoever is told */
     struct arena arena;           /* reset at ledger_begin */
     struct course_result *result; /* of the event being fed */
     struct pending_proposal {

@@ -7,6 +7,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/rng.h"
+#include "controller/notices.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -454,7 +455,7 @@ static int bring_up_settings(struct ledger *l, struct ledger_route *r, struct er
 
 int ledger_bring_up(struct ledger *l, struct err *e)
 {
-    int rc = ERR_OK;
+    int rc = notices_bring_up(l, e);
     for (uint32_t i = 0; rc == ERR_OK && i < l->n_route; i++) {
         struct ledger_route *r = &l->route[i];
         struct param_set params;

@@ -7,8 +7,11 @@
 
 #include "common/log.h"
 #include "common/queue.h"
+#include "controller/exporter.h"
 #include "controller/gauges.h"
+#include "controller/notices.h"
 #include "controller/receiver.h"
+#include "controller/webhooks.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -32,6 +35,8 @@ struct loop {
     struct ledger *ledger;
     struct gauges *gauges;
     struct receiver *receiver;
+    struct webhooks *webhooks; /* threads beside this one, which write through `commands` */
+    struct exporter *exporter;
     int wake_fd; /* epoll over the commands and the receiver, once that runs beside us; or -1 */
     struct control_server control;
     struct queue *commands;
@@ -71,6 +76,12 @@ static void on_applied(void *ctx, const struct engine_peer *p, uint64_t after_us
               (unsigned long long)p->beat.desired_version, (unsigned long long)after_us);
 }
 
+static void on_notice(void *ctx, const struct stored_notice *n)
+{
+    struct loop *l = ctx;
+    gauges_notice(l->gauges, n);
+}
+
 static int open_socket(struct loop *l, enum bus_kind kind, const char *address,
                        struct bus_socket **out, struct err *e)
 {
@@ -99,11 +110,13 @@ int loop_open(struct loop **out, const struct loop_options *o, struct err *e)
     struct ledger_options lo = {.database = o->database,
                                 .config = o->config,
                                 .clock = o->clock,
-                                .hooks = {on_decision, on_gap, l}};
+                                .hooks = {on_decision, on_gap, on_notice, l}};
     TRY(queue_open(&l->commands, MAX_COMMANDS, true, e));
     TRY(ledger_open(&l->ledger, &lo, e));
     if (!l->gauges)
         TRY(err_set(e, ERR_NOMEM, "no memory for the loop"));
+    TRY(webhooks_open(&l->webhooks, o->config, o->database, l->commands, e));
+    TRY(exporter_open(&l->exporter, o->config, o->database, l->commands, e));
     TRY(open_socket(l, BUS_PULL, o->scores, &scores, e));
     TRY(receiver_open(&l->receiver, scores, e));
     TRY(open_socket(l, BUS_ROUTER, o->control, &control, e));
@@ -122,10 +135,14 @@ void loop_close(struct loop *l)
     if (!l)
         return;
     struct command *c;
+    webhooks_stop(l->webhooks);
+    exporter_stop(l->exporter);
     while (l->commands && (c = queue_try_take(l->commands))) {
         err_set(&c->err, ERR_CANCELLED, "the controller is stopping");
         c->done(c);
     }
+    webhooks_close(l->webhooks);
+    exporter_close(l->exporter);
     receiver_close(l->receiver);
     ledger_close(l->ledger);
     gauges_free(l->gauges);
@@ -325,6 +342,18 @@ static int expire(struct loop *l, struct err *e)
     return ledger_expire(l->ledger, &l->has_more_to_expire, e);
 }
 
+/* What was committed for the threads beside this one. */
+static void wake_others(struct loop *l)
+{
+    if (l->ledger->has_notices)
+        webhooks_wake(l->webhooks);
+    if (l->ledger->has_asked)
+        exporter_wake(l->exporter);
+    if (l->ledger->has_notices)
+        gauges_webhooks(l->gauges, l->ledger);
+    l->ledger->has_notices = l->ledger->has_asked = false;
+}
+
 int loop_turn(struct loop *l, int limit_ms, struct err *e)
 {
     struct err why = {0};
@@ -335,6 +364,7 @@ int loop_turn(struct loop *l, int limit_ms, struct err *e)
     control_server_announce(&l->control, l->ledger);
     show(l);
     answer(l, NULL);
+    wake_others(l);
     return expire(l, &why) == ERR_OK ? ERR_OK : recover(l, &why, e);
 }
 
@@ -356,6 +386,11 @@ static int start_receiver(struct loop *l, struct err *e)
 int loop_run(struct loop *l, struct err *e)
 {
     int rc = start_receiver(l, e);
+    if (rc == ERR_OK)
+        rc = webhooks_start(l->webhooks, e);
+    if (rc == ERR_OK)
+        rc = exporter_start(l->exporter, e);
+    l->ledger->has_notices = true; /* of the process before this one */
     while (rc == ERR_OK && !atomic_load(&l->is_stopping))
         rc = loop_turn(l, SHOW_EVERY_MS, e);
     return rc;

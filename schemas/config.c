@@ -9,6 +9,20 @@
 
 enum { MAX_KEY_BYTES = 4096 };
 
+static int check_webhook_names(const struct cfg_list *webhooks, struct err *e)
+{
+    const struct webhook_config *w = webhooks->item;
+    for (uint32_t i = 0; i < webhooks->n; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            if (str_eq(w[i].name, w[j].name))
+                return err_set(e, ERR_INVALID,
+                               "controller.webhooks[%u].name: \"%.40s\" is used twice", i,
+                               w[i].name.p);
+        }
+    }
+    return ERR_OK;
+}
+
 static int check_config(const void *value, const char *path, struct err *e)
 {
     const struct milepost_config *c = value;
@@ -21,7 +35,7 @@ static int check_config(const void *value, const char *path, struct err *e)
                                r[i].name.p);
         }
     }
-    return ERR_OK;
+    return check_webhook_names(&c->controller.webhooks, e);
 }
 
 #define M struct milepost_config

@@ -92,11 +92,21 @@ struct verifier_config {
     struct str api_key_file;
 };
 
+struct webhook_config { /* controller/webhooks.h */
+    struct str name, url, secret_file;
+    struct cfg_text_list events; /* actions of decisions, "finetune", or "all" */
+    int64_t timeout_ms, retry_ms, give_up_minutes;
+};
+
 struct controller_config {
     struct str host;
     int64_t port;
     struct str database;
     struct str admin_key_file;
+    struct cfg_list webhooks; /* of struct webhook_config */
+    struct str datasets;      /* folder of exported datasets */
+    bool finetune_when_low;
+    int64_t finetune_days;
     int64_t batch_rows, batch_ms;
     int64_t keep_texts_days, keep_sums_days; /* 0 = for ever */
     int64_t engine_stale_ms;
@@ -117,6 +127,7 @@ extern const struct cfg_table MILEPOST_CONFIG;
 MUST_USE int milepost_config_load(const char *path, const char *const *overrides,
                                   size_t n_overrides, struct arena *a, struct milepost_config *out,
                                   struct err *e);
+bool milepost_config_wants(const struct webhook_config *w, struct str event);
 const struct route_config *milepost_config_route(const struct milepost_config *c, struct str name);
 /* path as it is when absolute, else below state_dir; NUL-terminated in the arena. */
 const char *milepost_config_path(const struct milepost_config *c, struct str path, struct arena *a);

@@ -102,7 +102,7 @@ static const struct cfg_table CHECK_TABLE = {.name = "check",
                                              .max_items = 32,
                                              .extra_offset = offsetof(struct check_config, params)};
 
-static bool is_name(struct str s)
+bool config_is_name(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
@@ -135,12 +135,12 @@ static int check_params(const struct route_config *r, const char *path, struct e
 static int check_route(const void *value, const char *path, struct err *e)
 {
     const struct route_config *r = value;
-    if (!is_name(r->name))
+    if (!config_is_name(r->name))
         return err_set(e, ERR_INVALID, "%s.name: letters, digits, - _ . only, got \"%.40s\"", path,
                        r->name.p);
     const struct check_config *c = r->checks.item;
     for (uint32_t i = 0; i < r->checks.n; i++) {
-        if (!is_name(c[i].id))
+        if (!config_is_name(c[i].id))
             return err_set(e, ERR_INVALID,
                            "%s.checks[%u].id: letters, digits, - _ . only, got \"%.40s\"", path, i,
                            c[i].id.p);

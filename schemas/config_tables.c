@@ -128,6 +128,18 @@ static const struct cfg_option CONTROLLER_OPTIONS[] = {
             "stay, so that replay still proves all. 0 = kept."),
     INT_ROW(C, keep_sums_days, "0", 0, 36500, "days",
             "Sums by hour, route, revision and arm are dropped after this. 0 = kept."),
+    {.key = "webhooks",
+     .type = CFG_LIST,
+     .offset = offsetof(C, webhooks),
+     .sub = &WEBHOOK_TABLE,
+     .help = "Who is told of decisions and of datasets for training (controller/API.md)."},
+    TEXT_ROW(C, datasets, "datasets",
+             "Folder of the datasets that 'milepost finetune' exports; files stay until you remove "
+             "them."),
+    BOOL_ROW(C, finetune_when_low, "false",
+             "Export a dataset, at most once a day and route, when a policy proposes a change "
+             "because the reward is low."),
+    INT_ROW(C, finetune_days, "7", 1, 36500, "days", "... of the outputs of so many days."),
     INT_ROW(C, engine_stale_ms, "10000", 500, 3600000, "ms",
             "An engine without a heartbeat for this long counts as away."),
 };

@@ -6,7 +6,10 @@
 #include "schemas/config.h"
 
 extern const struct cfg_table ENGINE_TABLE, LOOP_TABLE, VERIFIER_TABLE, CONTROLLER_TABLE,
-    ROUTE_TABLE, POLICY_TABLE;
+    ROUTE_TABLE, POLICY_TABLE, WEBHOOK_TABLE;
+
+/* Letters, digits, - _ . and not empty: what may stand in labels, paths and file names. */
+bool config_is_name(struct str s);
 
 #define CFG_COUNT(options) (sizeof(options) / sizeof *(options))
 

@@ -128,6 +128,11 @@ static void test_mistakes(void **state)
          "routes[0].checks[1].id: \"x\" is used twice"},
         {"routes:\n- name: a\n  policy: {knid: hold}", ":3: routes[0].policy.knid: unknown key; "
                                                        "did you mean kind?"},
+        {"controller:\n  webhooks: [{name: a, url: 'http://h/'}, {name: a, url: 'http://h/'}]",
+         "controller.webhooks[1].name: \"a\" is used twice"},
+        {"controller:\n  webhooks: [{name: a, url: 'ftp://h/'}]", "must begin with http://"},
+        {"controller:\n  webhooks: [{name: a, url: 'http://h/', events: [rolback]}]",
+         "webhooks[0].events[0]: \"rolback\" is no action"},
         {"log_level: loud", "log_level: must be debug"},
         {"engine: {port: 70000}", ":1: engine.port: must be an integer from 0 to 65535"},
     };

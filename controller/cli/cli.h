@@ -48,7 +48,7 @@ struct cli_command {
     int (*run)(struct cli *c, int argc, char **argv);
 };
 
-enum { CLI_COMMANDS_N = 21 };
+enum { CLI_COMMANDS_N = 22 };
 extern const struct cli_command CLI_COMMANDS[CLI_COMMANDS_N];
 
 struct cli_usage {
@@ -76,6 +76,7 @@ int cmd_rescore(struct cli *c, int argc, char **argv);
 int cmd_config(struct cli *c, int argc, char **argv);
 int cmd_why(struct cli *c, int argc, char **argv);
 int cmd_export(struct cli *c, int argc, char **argv);
+int cmd_finetune(struct cli *c, int argc, char **argv);
 int cmd_backup(struct cli *c, int argc, char **argv);
 int cmd_replay(struct cli *c, int argc, char **argv);
 int cmd_bench(struct cli *c, int argc, char **argv);

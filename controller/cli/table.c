@@ -23,6 +23,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {"Check", "rescore", "stored outputs under other checks, beside their old scores", cmd_rescore},
     {"Check", "replay", "recompute every decision from the stored rows", cmd_replay},
     {"Keep", "export", "scored outputs for training, as JSON lines", cmd_export},
+    {"Keep", "finetune", "export a dataset on the controller and tell its webhooks", cmd_finetune},
     {"Keep", "backup", "copy the database while it is in use; check a copy", cmd_backup},
     {"Set up", "completion", "completion for bash or zsh, to be sourced", cmd_completion},
 };
