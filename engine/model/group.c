@@ -1,5 +1,6 @@
 /* Ranks of one model. A step in words of 32 bits: tokens, positions, sequences, rows with logits,
- * then each sequence's block table, as many entries as its last position needs. */
+ * blocks to copy from and to, then each sequence's block table, as many entries as its last
+ * position needs. */
 #include "engine/model/group.h"
 
 #include "common/clock.h"
@@ -142,7 +143,7 @@ static uint32_t n_blocks_of(const struct model_batch *b, uint32_t t)
 
 static size_t step_words(const struct model_batch *b)
 {
-    size_t n = 3 * (size_t)b->n_tok + b->n_row;
+    size_t n = 3 * (size_t)b->n_tok + b->n_row + 2 * (size_t)b->n_copy;
     for (uint32_t t = 0; t < b->n_tok; t++)
         n += is_last_of_seq(b, t) ? n_blocks_of(b, t) : 0;
     return n;
@@ -150,7 +151,8 @@ static size_t step_words(const struct model_batch *b)
 
 static uint32_t *put_words(uint32_t *to, const void *from, uint32_t n)
 {
-    memcpy(to, from, n * sizeof *to);
+    if (n)
+        memcpy(to, from, n * sizeof *to);
     return to + n;
 }
 
@@ -160,6 +162,8 @@ static void write_step(uint32_t *w, const struct model_batch *b)
     w = put_words(w, b->position, b->n_tok);
     w = put_words(w, b->seq, b->n_tok);
     w = put_words(w, b->row_token, b->n_row);
+    w = put_words(w, b->copy_from, b->n_copy);
+    w = put_words(w, b->copy_to, b->n_copy);
     for (uint32_t t = 0; t < b->n_tok; t++)
         if (is_last_of_seq(b, t))
             w = put_words(w, b->block_table[b->seq[t]], n_blocks_of(b, t));
@@ -178,7 +182,7 @@ void group_send(struct model *m, const struct model_batch *b)
         return;
     struct mono start = clock_mono(&CLOCK_REAL);
     size_t n = step_words(b);
-    uint32_t head[HEAD_WORDS] = {b->n_tok, b->n_row, (uint32_t)n};
+    uint32_t head[HEAD_WORDS] = {b->n_tok, b->n_row, b->n_copy, (uint32_t)n};
     g->n_tok = b->n_tok;
     if (!has_room(g, n))
         return;
@@ -198,7 +202,9 @@ static int read_step(struct model *m, uint32_t n_words, struct model_batch *b, s
     b->position = w + b->n_tok;
     b->seq = b->position + b->n_tok;
     b->row_token = b->seq + b->n_tok;
-    const uint32_t *table = b->row_token + b->n_row, *end = w + n_words;
+    b->copy_from = b->row_token + b->n_row;
+    b->copy_to = b->copy_from + b->n_copy;
+    const uint32_t *table = b->copy_to + b->n_copy, *end = w + n_words;
     for (uint32_t t = 0; t < b->n_tok; t++) {
         if (!is_last_of_seq(b, t))
             continue;
@@ -217,14 +223,15 @@ int group_receive(struct model *m, struct model_batch *out, struct err *e)
     uint32_t head[HEAD_WORDS];
     int rc;
     TRY(broadcast(g, head, HEAD_WORDS));
-    *out = (struct model_batch){.n_tok = head[0], .n_row = head[1]};
+    *out = (struct model_batch){.n_tok = head[0], .n_row = head[1], .n_copy = head[2]};
     if (out->n_tok == 0)
         return err_set(e, ERR_CANCELLED, "ranks: the end");
-    if (head[2] < 3 * (uint64_t)out->n_tok + out->n_row || !has_room(g, head[2]))
-        return err_set(e, ERR_CORRUPT, "ranks: a step of %u tokens in %u words", head[0], head[2]);
-    TRY(broadcast(g, g->words, head[2]));
+    if (head[3] < 3 * (uint64_t)out->n_tok + out->n_row + 2 * (uint64_t)out->n_copy ||
+        !has_room(g, head[3]))
+        return err_set(e, ERR_CORRUPT, "ranks: a step of %u tokens in %u words", head[0], head[3]);
+    TRY(broadcast(g, g->words, head[3]));
     g->n_tok = out->n_tok;
-    return read_step(m, head[2], out, e);
+    return read_step(m, head[3], out, e);
 out:
     return group_error(m, e);
 }

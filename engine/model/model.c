@@ -110,6 +110,15 @@ static int check_token(const struct model *m, const struct model_batch *b, uint3
     return ERR_OK;
 }
 
+static int check_copies(const struct model *m, const struct model_batch *b, struct err *e)
+{
+    for (uint32_t i = 0; i < b->n_copy; i++)
+        if (b->copy_from[i] >= m->options.n_kv_blocks || b->copy_to[i] >= m->options.n_kv_blocks)
+            return err_set(e, ERR_BUG, "batch: copy of block %u to %u of %u", b->copy_from[i],
+                           b->copy_to[i], m->options.n_kv_blocks);
+    return ERR_OK;
+}
+
 static int check_batch(const struct model *m, const struct model_batch *b, struct err *e)
 {
     int rc = ERR_OK;
@@ -119,6 +128,7 @@ static int check_batch(const struct model *m, const struct model_batch *b, struc
     if (b->n_row > m->options.max_batch_rows)
         return err_set(e, ERR_INVALID, "batch: %u rows: at most %u", b->n_row,
                        m->options.max_batch_rows);
+    TRY(check_copies(m, b, e));
     for (uint32_t t = 0; t < b->n_tok; t++)
         TRY(check_token(m, b, t, e));
     for (uint32_t r = 0; r < b->n_row; r++)
@@ -140,8 +150,11 @@ static void run_step(void *arg)
     const struct step *s = arg;
     const struct model_batch *b = s->batch;
     const struct kern_step work = {b->n_tok, b->token, b->position, b->seq, b->block_table};
-    s->model->ops->begin(s->model->device, &work, s->model->kv);
-    s->model->arch->forward(s->model, b, s->logits);
+    struct model *m = s->model;
+    if (b->n_copy)
+        m->ops->copy_blocks(m->device, m->kv, b->n_copy, b->copy_from, b->copy_to);
+    m->ops->begin(m->device, &work, m->kv);
+    m->arch->forward(m, b, s->logits);
 }
 
 static int forward(struct model *m, const struct model_batch *batch, float *logits, struct err *e)

@@ -57,6 +57,8 @@ struct model_batch {
     const uint32_t *const *block_table; /* [n_seq] -> block ids of that sequence */
     uint32_t n_row;                     /* how many logits rows are wanted */
     const uint32_t *row_token;          /* [n_row] index into the n_tok tokens */
+    uint32_t n_copy; /* blocks that are copied before anything is computed, in this order */
+    const uint32_t *copy_from, *copy_to;
 };
 
 /* Opens a GGUF file. ERR_INVALID / ERR_CORRUPT / ERR_UNSUPPORTED name the tensor or key, what was

@@ -404,6 +404,8 @@ static void test_metrics(void **state)
         "\nmilepost_preemptions_total 0\n",
         "\nmilepost_prefix_cache_evicted_blocks_total 0\n",
         "\nmilepost_prefix_waits_total 0\n",
+        "\nmilepost_prefix_cache_copied_blocks_total 1\n",
+        "\nmilepost_prefix_cache_copied_tokens_total 3\n",
         "\nmilepost_prefix_cache_blocks 7\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

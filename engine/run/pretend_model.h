@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { PRETEND_VOCAB = 64, PRETEND_BLOCKS = 512, NAN_TOKEN = 63 };
@@ -81,6 +82,8 @@ int model_forward(struct model *m, const struct model_batch *b, float *logits, s
         m->fail_steps--;
         return err_set(e, ERR_DEVICE, "pretended device failure");
     }
+    for (uint32_t i = 0; i < b->n_copy; i++)
+        memmove(m->slot[b->copy_to[i]], m->slot[b->copy_from[i]], sizeof *m->slot);
     uint32_t row = 0;
     for (uint32_t i = 0; i < b->n_tok; i++) {
         const uint32_t *table = b->block_table[b->seq[i]];

@@ -175,6 +175,7 @@ static void fail_batch(struct worker *w, const struct err *error)
     log_event(LOG_ERROR, "run.forward_failed", "err=\"%s\"", error->msg);
     while (sched_n_running(w->sched))
         end_sequence(w, sched_running_at(w->sched, 0), GEN_ERROR, error);
+    sched_failed(w->sched);
 }
 
 static void publish_stats(struct worker *w)
@@ -188,6 +189,8 @@ static void publish_stats(struct worker *w)
                           memory_order_relaxed);
     atomic_store_explicit(&s->preemptions, c->preemptions, memory_order_relaxed);
     atomic_store_explicit(&s->evictions, c->evictions, memory_order_relaxed);
+    atomic_store_explicit(&s->copied_blocks, c->copied_blocks, memory_order_relaxed);
+    atomic_store_explicit(&s->copied_tokens, c->copied_tokens, memory_order_relaxed);
     atomic_store_explicit(&s->prefix_waits, c->prefix_waits, memory_order_relaxed);
     atomic_store_explicit(&s->query_tokens, c->query_tokens, memory_order_relaxed);
     atomic_store_explicit(&s->cached_tokens, c->hit_tokens, memory_order_relaxed);

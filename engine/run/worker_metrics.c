@@ -30,6 +30,12 @@ static const struct metric_desc EVICTIONS =
 static const struct metric_desc PREFIX_WAITS =
     DESC(METRIC_COUNTER, "milepost_prefix_waits_total",
          "Times a request waited for a prefix that another one was computing.");
+static const struct metric_desc COPIED_BLOCKS =
+    DESC(METRIC_COUNTER, "milepost_prefix_cache_copied_blocks_total",
+         "Blocks copied because a shared prefix ends inside them.");
+static const struct metric_desc COPIED_TOKENS =
+    DESC(METRIC_COUNTER, "milepost_prefix_cache_copied_tokens_total",
+         "Tokens found in the prefix cache by copying such blocks.");
 static const struct metric_desc KV_CACHED =
     DESC(METRIC_GAUGE, "milepost_prefix_cache_blocks", "Blocks in the prefix cache, held or not.");
 static const struct metric_desc STEP_SECONDS = {.name = "milepost_step_seconds",
@@ -62,6 +68,8 @@ void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
         .preemptions = metrics_add_one(registry, &PREEMPTIONS),
         .evictions = metrics_add_one(registry, &EVICTIONS),
         .prefix_waits = metrics_add_one(registry, &PREFIX_WAITS),
+        .copied_blocks = metrics_add_one(registry, &COPIED_BLOCKS),
+        .copied_tokens = metrics_add_one(registry, &COPIED_TOKENS),
         .kv_cached = metrics_add_one(registry, &KV_CACHED),
         .step_seconds = metrics_add_one(registry, &STEP_SECONDS),
         .step_tokens = metrics_add_one(registry, &STEP_TOKENS),
@@ -91,6 +99,8 @@ void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats 
     catch_up(m->preemptions, &m->preempted, s->preemptions);
     catch_up(m->evictions, &m->evicted, s->evictions);
     catch_up(m->prefix_waits, &m->waited, s->prefix_waits);
+    catch_up(m->copied_blocks, &m->copied_blocks_at, s->copied_blocks);
+    catch_up(m->copied_tokens, &m->copied_tokens_at, s->copied_tokens);
     metric_set(m->kv_cached, (double)s->kv_blocks_cached);
 }
 

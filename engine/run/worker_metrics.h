@@ -11,10 +11,11 @@
 struct worker_metrics {
     struct metric *running, *waiting, *kv_usage; /* NULL when there is no registry */
     struct metric *query_tokens, *hit_tokens, *prompt_tokens, *generation_tokens, *preemptions;
-    struct metric *evictions, *prefix_waits, *kv_cached;
+    struct metric *evictions, *prefix_waits, *copied_blocks, *copied_tokens, *kv_cached;
     struct metric *step_seconds, *step_tokens, *comm_seconds, *comm_ratio;
     /* what the counters stand at */
-    uint64_t query, hit, prompt, generation, preempted, evicted, waited;
+    uint64_t query, hit, prompt, generation, preempted, evicted, waited, copied_blocks_at,
+        copied_tokens_at;
     double comm_s, step_s; /* since start */
 };
 

@@ -72,27 +72,26 @@ static void match_prefix(struct scheduler *s, struct sequence *q)
     q->n_computed = q->n_blocks * KV_BLOCK_TOKENS;
 }
 
-static uint32_t common_blocks(const struct sequence *q, const struct sequence *r)
+static uint32_t common_tokens(const struct sequence *q, const struct sequence *r)
 {
-    uint32_t n = 0, most = min_u32(usable_blocks(q), r->n_tokens / KV_BLOCK_TOKENS);
-    size_t bytes = KV_BLOCK_TOKENS * sizeof *q->tokens;
-    while (n < most &&
-           memcmp(q->tokens + n * KV_BLOCK_TOKENS, r->tokens + n * KV_BLOCK_TOKENS, bytes) == 0)
+    uint32_t n = 0, most = min_u32(q->n_tokens - 1, r->n_tokens);
+    while (n < most && q->tokens[n] == r->tokens[n])
         n++;
     return n;
 }
 
-/* The running sequence that will give q the longest prefix beyond what is cached. */
+/* The running sequence that will give q the longest prefix beyond what is cached: at least a whole
+ * block more, then all that is common. */
 static void find_leader(struct scheduler *s, struct sequence *q)
 {
-    uint32_t best = cached_blocks(s, q);
+    uint32_t best = cached_blocks(s, q) * KV_BLOCK_TOKENS + KV_BLOCK_TOKENS - 1;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct sequence *r = s->running[i];
-        uint32_t n = common_blocks(q, r);
-        if (n > best && n * KV_BLOCK_TOKENS > r->n_computed && r->cache_entry != PREFIX_NONE) {
+        uint32_t n = common_tokens(q, r), whole = n - n % KV_BLOCK_TOKENS;
+        if (n > best && whole > r->n_computed && r->cache_entry != PREFIX_NONE) {
             best = n;
             q->leader = r;
-            q->n_awaited = n * KV_BLOCK_TOKENS;
+            q->n_awaited = n;
         }
     }
     s->counters.prefix_waits += q->leader != NULL;
@@ -158,22 +157,81 @@ static bool make_room(struct scheduler *s, const struct sequence *q, struct mono
     return true;
 }
 
-/* A block that somebody left half full, as the end of an answer is when its conversation goes on:
- * q writes on in it. */
-static void take_part(struct scheduler *s, struct sequence *q)
+/* Tail: tokens of q past the last whole block that are computed in somebody's block. */
+struct tail {
+    uint32_t n, block;
+    uint32_t entry; /* of the cache, or PREFIX_NONE: a running sequence is writing the block */
+};
+
+static struct tail find_cached_tail(const struct scheduler *s, const struct sequence *q,
+                                    uint32_t most)
 {
-    uint32_t most = min_u32(q->n_tokens - 1 - q->n_computed, KV_BLOCK_TOKENS - 1);
-    uint32_t n = prefix_cache_take_part(s->cache, q->cache_entry, q->tokens + q->n_computed, most,
-                                        &q->blocks[q->n_blocks]);
-    q->n_blocks += n > 0;
-    q->n_computed += n;
+    struct tail t = {.entry = PREFIX_NONE};
+    t.n =
+        prefix_cache_find_tail(s->cache, q->cache_entry, q->tokens + q->n_computed, most, &t.entry);
+    if (t.n)
+        t.block = prefix_cache_block(s->cache, t.entry);
+    return t;
+}
+
+static struct tail find_tail(const struct scheduler *s, const struct sequence *q)
+{
+    uint32_t from = q->n_computed, most = min_u32(q->n_tokens - 1 - from, KV_BLOCK_TOKENS - 1);
+    struct tail best = find_cached_tail(s, q, most);
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        const struct sequence *r = s->running[i];
+        if (r->n_in_cache != q->n_blocks || r->cache_entry != q->cache_entry ||
+            r->n_computed <= from)
+            continue;
+        uint32_t n = 0, there = min_u32(most, r->n_computed - from);
+        while (n < there && r->tokens[from + n] == q->tokens[from + n])
+            n++;
+        if (n > best.n)
+            best = (struct tail){n, r->blocks[r->n_in_cache], PREFIX_NONE};
+    }
+    return best;
+}
+
+/* A copy of block `from`, made before the next step computes anything; `from` may go meanwhile. */
+static bool copy_block(struct scheduler *s, uint32_t from, uint32_t *to)
+{
+    if (s->n_copies == s->cap_running)
+        return false;
+    kv_pool_share(s->pool, from); /* not evicted for its own copy */
+    bool is_taken = sched_take_block(s, to);
+    kv_pool_release(s->pool, from);
+    if (!is_taken)
+        return false;
+    s->copy_from[s->n_copies] = from;
+    s->copy_to[s->n_copies++] = *to;
+    return true;
+}
+
+/* A part that q goes on from, as the end of an answer is when its conversation continues, it takes
+ * over; of what others use it takes a copy. */
+static void take_tail(struct scheduler *s, struct sequence *q)
+{
+    struct tail t = find_tail(s, q);
+    uint32_t *block = &q->blocks[q->n_blocks];
+    if (t.n == 0)
+        return;
+    if (t.entry != PREFIX_NONE)
+        prefix_cache_touch(s->cache, t.entry);
+    if (t.entry == PREFIX_NONE || !prefix_cache_take_part(s->cache, t.entry, t.n, block)) {
+        if (!copy_block(s, t.block, block))
+            return;
+        s->counters.copied_blocks++;
+        s->counters.copied_tokens += t.n;
+    }
+    q->n_blocks++;
+    q->n_computed += t.n;
 }
 
 static void start(struct scheduler *s, struct sequence *q, struct mono now)
 {
     sched_take_waiting(s, q);
     if (s->cache)
-        take_part(s, q);
+        take_tail(s, q);
     q->state = SEQ_RUNNING;
     s->planned[s->n_running] = 0;
     s->running[s->n_running++] = q;

@@ -17,23 +17,48 @@ static void test_prefix_in_flight_is_computed_once(void **state)
     fixture_close(&f);
 }
 
-/* The shared part ends inside a block that is in use: what is past the last whole block is computed
- * again. */
-static void test_shared_tail_of_a_block_is_computed_again(void **state)
+/* The shared part ends inside a block that is in use: who comes later copies the block. Its first
+ * owner is still in it (a short prompt), or has filled it (a long one). */
+static void test_shared_tail_of_a_block_is_copied(void **state)
+{
+    (void)state;
+    for (uint32_t n_prompt = 112; n_prompt <= 120; n_prompt += 8) {
+        struct fixture f;
+        struct sched_config c = fixture_config();
+        fixture_open(&f, &c);
+        for (int i = 0; i < 4; i++)
+            fixture_add(&f, (struct gen_request){.n_prompt = n_prompt}, 110, 7, 2);
+        fixture_run(&f, 1000);
+        const struct sched_counters *n = sched_get_counters(f.sched);
+        assert_int_equal(f.prompt_tokens, n_prompt + 3 * (n_prompt - 110));
+        assert_int_equal(n->copied_blocks, 3);
+        assert_int_equal(n->copied_tokens, 3 * (110 - 96));
+        for (uint32_t i = 1; i < 4; i++)
+            assert_int_equal(f.seq[i]->n_cached, 110);
+        fixture_close(&f);
+    }
+}
+
+/* Nobody waits for less than a block: who comes in the same step computes it too. */
+static void test_nobody_waits_for_a_tail(void **state)
 {
     (void)state;
     struct fixture f;
     struct sched_config c = fixture_config();
     fixture_open(&f, &c);
-    for (int i = 0; i < 4; i++)
-        fixture_add(&f, (struct gen_request){.n_prompt = 120}, 110, 7, 2);
+    for (int i = 0; i < 2; i++)
+        fixture_add(&f, (struct gen_request){.n_prompt = 20}, 12, 7, 9);
+    fixture_step(&f, 1000);
+    fixture_add(&f, (struct gen_request){.n_prompt = 20}, 12, 7, 2); /* they have filled theirs */
     fixture_run(&f, 1000);
-    assert_int_equal(f.prompt_tokens, 120 + 3 * (120 - 96));
+    assert_int_equal(f.prompt_tokens, 20 + 20 + 8);
+    assert_int_equal(sched_get_counters(f.sched)->prefix_waits, 0);
+    assert_int_equal(f.seq[2]->n_cached, 12);
     fixture_close(&f);
 }
 
-/* The same prompt n times, as in a request for n choices: each after the first computes one token
- * past the last whole block at least. */
+/* The same prompt n times, as in a request for n choices: each after the first computes the last
+ * token only, whose logits it needs, as if it decoded. */
 static void test_equal_prompts(void **state)
 {
     (void)state;
@@ -43,8 +68,27 @@ static void test_equal_prompts(void **state)
     for (int i = 0; i < 8; i++)
         fixture_add(&f, (struct gen_request){.n_prompt = 128}, 128, 7, 2);
     fixture_run(&f, 1000);
-    assert_int_equal(f.prompt_tokens, 128 + 7 * 16);
+    assert_int_equal(f.prompt_tokens, 128);
+    assert_int_equal(sched_get_counters(f.sched)->hit_tokens, 7 * 127);
     fixture_close(&f);
+}
+
+/* A pool that has no block for a copy: the tail is computed, and all get on. */
+static void test_no_room_for_a_copy(void **state)
+{
+    (void)state;
+    for (uint32_t n_blocks = 8; n_blocks < 16; n_blocks++) {
+        struct fixture f;
+        struct sched_config c = fixture_config();
+        c.n_kv_blocks = n_blocks;
+        fixture_open(&f, &c);
+        for (int i = 0; i < 6; i++)
+            fixture_add(&f, (struct gen_request){.n_prompt = 90}, 70, 7, 30);
+        fixture_run(&f, 1000);
+        for (uint32_t i = 0; i < f.n_seq; i++)
+            assert_int_equal(f.seq[i]->n_tokens, 120);
+        fixture_close(&f);
+    }
 }
 
 /* Turns of a conversation: the answer is found again too, down to the token. */
@@ -198,7 +242,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefix_in_flight_is_computed_once),
-        cmocka_unit_test(test_shared_tail_of_a_block_is_computed_again),
+        cmocka_unit_test(test_shared_tail_of_a_block_is_copied),
+        cmocka_unit_test(test_nobody_waits_for_a_tail),
+        cmocka_unit_test(test_no_room_for_a_copy),
         cmocka_unit_test(test_equal_prompts),
         cmocka_unit_test(test_hit_across_turns),
         cmocka_unit_test(test_leader_goes_away),

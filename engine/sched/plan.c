@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool take_block(struct scheduler *s, uint32_t *block)
+bool sched_take_block(struct scheduler *s, uint32_t *block)
 {
     if (kv_pool_take(s->pool, block))
         return true;
@@ -32,7 +32,7 @@ static bool grow(struct scheduler *s, struct sequence *q, uint32_t until)
 {
     uint32_t need = (until + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     while (q->n_blocks < need)
-        if (!take_block(s, &q->blocks[q->n_blocks]))
+        if (!sched_take_block(s, &q->blocks[q->n_blocks]))
             return false;
         else
             q->n_blocks++;
@@ -169,7 +169,10 @@ static void fill_plan(struct scheduler *s)
                                             .seq = s->seq,
                                             .block_table = s->tables,
                                             .n_row = n_row,
-                                            .row_token = s->row_token},
+                                            .row_token = s->row_token,
+                                            .n_copy = s->n_copies,
+                                            .copy_from = s->copy_from,
+                                            .copy_to = s->copy_to},
                                   .row_seq = s->row_seq,
                                   .n_decode = n_decode,
                                   .n_prompt = n_tok - n_decode};
@@ -222,6 +225,7 @@ static void charge(struct scheduler *s, struct sequence *q)
 
 void sched_computed(struct scheduler *s)
 {
+    s->n_copies = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct sequence *q = s->running[i];
         q->n_computed += s->planned[i];
@@ -233,6 +237,12 @@ void sched_computed(struct scheduler *s)
         if (s->cache)
             cache_full_blocks(s, q);
     }
+}
+
+void sched_failed(struct scheduler *s)
+{
+    s->n_copies = 0;
+    sched_flush_cache(s);
 }
 
 void sched_took(struct scheduler *s, uint64_t step_us)

@@ -125,15 +125,27 @@ static void add_part(struct fixture *f, uint32_t parent, int32_t word, uint32_t 
     kv_pool_release(f->pool, block);
 }
 
+struct tail {
+    uint32_t entry, n;
+};
+
+static struct tail find_tail(struct fixture *f, uint32_t parent, int32_t word, uint32_t most)
+{
+    struct tail t = {PREFIX_NONE, 0};
+    t.n = prefix_cache_find_tail(f->cache, parent, tokens_of(word), most, &t.entry);
+    return t;
+}
+
+/* How many tokens of a part that could be taken; it is gone then. */
 static uint32_t take_part(struct fixture *f, uint32_t parent, int32_t word, uint32_t most)
 {
     uint32_t block = N_BLOCKS;
-    uint32_t n = prefix_cache_take_part(f->cache, parent, tokens_of(word), most, &block);
-    if (n) {
-        assert_int_equal(kv_pool_references(f->pool, block), 1); /* the caller's alone */
-        kv_pool_release(f->pool, block);
-    }
-    return n;
+    struct tail t = find_tail(f, parent, word, most);
+    if (t.n == 0 || !prefix_cache_take_part(f->cache, t.entry, t.n, &block))
+        return 0;
+    assert_int_equal(kv_pool_references(f->pool, block), 1); /* the caller's alone */
+    kv_pool_release(f->pool, block);
+    return t.n;
 }
 
 static void test_parts_are_taken_once(void **state)
@@ -150,17 +162,33 @@ static void test_parts_are_taken_once(void **state)
     assert_int_equal(take_part(f, a, 2, 15), 7);
     assert_int_equal(take_part(f, a, 2, 15), 0);
     assert_int_equal(prefix_cache_count(f->cache), 1);
+}
+
+/* Others go on from where it ends. */
+static void test_what_is_not_wanted_whole_stays(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t a = add(f, PREFIX_ROOT, 1), block = N_BLOCKS;
     add_part(f, a, 2, 3, 9); /* the first three tokens are as wanted */
-    assert_int_equal(take_part(f, a, 2, 15), 3);
-    add_part(f, a, 2, 9, 9);
-    assert_int_equal(take_part(f, a, 2, 4), 4);
+    struct tail t = find_tail(f, a, 2, 15);
+    assert_int_equal(t.n, 3);
+    assert_false(prefix_cache_take_part(f->cache, t.entry, t.n, &block));
+    assert_int_equal(find_tail(f, a, 2, 15).n, 3);
+    uint32_t whole = add(f, a, 2);
+    t = find_tail(f, a, 2, 15); /* of the whole block now */
+    assert_int_equal(t.n, 15);
+    assert_int_equal(t.entry, whole);
+    assert_false(prefix_cache_take_part(f->cache, t.entry, t.n, &block));
+    add_part(f, a, 2, 8, 8); /* says nothing new */
+    assert_int_equal(prefix_cache_count(f->cache), 3);
+    assert_int_equal(find_tail(f, a, 2, 8).entry, whole);
 }
 
 static void test_of_parts_that_begin_alike_the_longest_is_taken(void **state)
 {
     struct fixture *f = *state;
     add_part(f, PREFIX_ROOT, 2, 3, 10);
-    add_part(f, PREFIX_ROOT, 2, 5, 10);
+    add_part(f, PREFIX_ROOT, 2, 5, 5);
     add_part(f, PREFIX_ROOT, 2, 4, 10);
     assert_int_equal(take_part(f, PREFIX_ROOT, 2, 15), 5);
     add_part(f, PREFIX_ROOT, 9, 4, 4);
@@ -171,7 +199,18 @@ static void test_of_parts_that_begin_alike_the_longest_is_taken(void **state)
     for (uint32_t i = 1; i < 12; i++)
         add_part(f, PREFIX_ROOT, 2, i, 12); /* of those with one first token a few are kept */
     assert_int_equal(prefix_cache_count(f->cache), 8);
-    assert_int_equal(take_part(f, PREFIX_ROOT, 2, 15), 11);
+    assert_int_equal(find_tail(f, PREFIX_ROOT, 2, 15).n, 11);
+}
+
+/* Equal beginnings: the part that can be taken costs no copy. */
+static void test_a_part_goes_before_a_copy(void **state)
+{
+    struct fixture *f = *state;
+    add_part(f, PREFIX_ROOT, 2, 4, 4);
+    add(f, PREFIX_ROOT, 2);
+    assert_int_equal(take_part(f, PREFIX_ROOT, 2, 4), 4);
+    assert_int_equal(find_tail(f, PREFIX_ROOT, 2, 4).n, 4);
+    assert_int_equal(take_part(f, PREFIX_ROOT, 2, 4), 0);
 }
 
 static void test_a_part_goes_before_its_parent(void **state)
@@ -258,6 +297,8 @@ int main(void)
         CASE(test_eviction_takes_leaves_and_the_oldest_first),
         CASE(test_held_blocks_stay),
         CASE(test_parts_are_taken_once),
+        CASE(test_what_is_not_wanted_whole_stays),
+        CASE(test_a_part_goes_before_a_copy),
         CASE(test_of_parts_that_begin_alike_the_longest_is_taken),
         CASE(test_a_part_goes_before_its_parent),
         CASE(test_pool_counts),

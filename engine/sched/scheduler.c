@@ -17,8 +17,10 @@ static bool alloc_arrays(struct scheduler *s)
     s->row_token = calloc(n_seq, sizeof *s->row_token);
     s->tables = calloc(n_seq, sizeof *s->tables);
     s->row_seq = calloc(n_seq, sizeof *s->row_seq);
+    s->copy_from = calloc(n_seq, sizeof *s->copy_from);
+    s->copy_to = calloc(n_seq, sizeof *s->copy_to);
     return s->running && s->planned && s->token && s->position && s->seq && s->row_token &&
-           s->tables && s->row_seq;
+           s->tables && s->row_seq && s->copy_from && s->copy_to;
 }
 
 int sched_open(struct scheduler **out, const struct sched_config *c, struct err *e)
@@ -63,6 +65,8 @@ void sched_close(struct scheduler *s)
     free(s->row_token);
     free(s->tables);
     free(s->row_seq);
+    free(s->copy_from);
+    free(s->copy_to);
     free(s);
 }
 

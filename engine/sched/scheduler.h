@@ -33,7 +33,8 @@ struct sched_counters {
     uint64_t preemptions;          /* all */
     uint64_t priority_preemptions; /* of these, for a request of higher priority */
     uint64_t query_tokens, hit_tokens;
-    uint64_t evictions;    /* blocks */
+    uint64_t evictions;                    /* blocks */
+    uint64_t copied_blocks, copied_tokens; /* hits that end inside a block others use */
     uint64_t prefix_waits; /* times a request waited for a prefix that another was computing */
 };
 
@@ -52,6 +53,9 @@ bool sched_batch_is_over(const struct scheduler *s);
 void sched_plan(struct scheduler *s, struct mono now, struct sched_plan *out);
 /* After the forward pass: KV of the planned tokens is written; full blocks enter the cache. */
 void sched_computed(struct scheduler *s);
+/* Instead, when it failed and all running sequences were removed: what the planned blocks hold is
+ * not known, so the cache starts anew. */
+void sched_failed(struct scheduler *s);
 /* What the planned step took from plan to last sample: the pace of the next ones. */
 void sched_took(struct scheduler *s, uint64_t step_us);
 /* Appends a sampled token to a sequence of the plan. */

@@ -27,6 +27,12 @@ static uint64_t read_slot(const struct memory *m, const uint32_t *table, uint32_
     return m->slot[table[position / KV_BLOCK_TOKENS]][position % KV_BLOCK_TOKENS];
 }
 
+static void pretend_copies(struct memory *m, const struct model_batch *b)
+{
+    for (uint32_t i = 0; i < b->n_copy; i++)
+        memmove(m->slot[b->copy_to[i]], m->slot[b->copy_from[i]], sizeof *m->slot);
+}
+
 /* What model_forward does, with the check that all earlier positions are what they must be. */
 static void pretend_forward(struct memory *m, const struct model_batch *b)
 {
@@ -115,6 +121,7 @@ static uint32_t step(struct scheduler *s, struct memory *m, struct rng *r)
     check_ownership(s);
     if (plan.batch.n_tok == 0)
         return 0;
+    pretend_copies(m, &plan.batch);
     for (uint32_t i = 0; i < sched_n_running(s); i++)
         check_history(m, sched_running_at(s, i));
     pretend_forward(m, &plan.batch);
@@ -132,8 +139,11 @@ static uint32_t step(struct scheduler *s, struct memory *m, struct rng *r)
     return plan.batch.n_tok;
 }
 
-static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, uint64_t *preemptions,
-                         uint64_t *hits)
+struct totals {
+    uint64_t preemptions, hits, copied;
+};
+
+static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, struct totals *sum)
 {
     struct sched_config c = {.n_kv_blocks = n_blocks,
                              .max_batch_tokens = 40,
@@ -159,8 +169,9 @@ static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, uint64_t 
         idle = work || added < 60 ? 0 : idle + 1;
     }
     assert_int_equal(sched_n_running(s) + sched_n_waiting(s), 0);
-    *preemptions += sched_get_counters(s)->preemptions;
-    *hits += sched_get_counters(s)->hit_tokens;
+    sum->preemptions += sched_get_counters(s)->preemptions;
+    sum->hits += sched_get_counters(s)->hit_tokens;
+    sum->copied += sched_get_counters(s)->copied_tokens;
     sched_flush_cache(s);
     assert_int_equal(kv_pool_free_count(sched_pool(s)), n_blocks); /* nothing leaked */
     sched_close(s);
@@ -169,13 +180,15 @@ static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, uint64_t 
 static void test_random_workloads(void **state)
 {
     (void)state;
-    uint64_t preemptions = 0, hits = 0, hits_off = 0;
+    struct totals tight = {0}, off = {0}, ample = {0};
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        run_workload(seed, 8 + (uint32_t)seed % 5, true, &preemptions, &hits);
-        run_workload(seed, 10, false, &preemptions, &hits_off);
-        run_workload(seed, MAX_BLOCKS, true, &preemptions, &hits);
+        run_workload(seed, 8 + (uint32_t)seed % 5, true, &tight);
+        run_workload(seed, 10, false, &off);
+        run_workload(seed, MAX_BLOCKS, true, &ample);
     }
-    assert_true(preemptions > 100 && hits > 1000 && hits_off == 0);
+    assert_true(tight.preemptions > 100 && tight.hits > 500 && ample.hits > 500);
+    assert_true(tight.copied > 100 && ample.copied > 100);
+    assert_true(off.hits == 0 && off.copied == 0);
 }
 
 static void test_chunks_and_decodes_share_a_step(void **state)

@@ -26,6 +26,7 @@ struct scheduler {
     uint32_t *position, *seq, *row_token;
     const uint32_t **tables;
     struct sequence **row_seq;
+    uint32_t *copy_from, *copy_to, n_copies; /* [cap_running] done at the next step's beginning */
     struct sched_plan plan;
 };
 
@@ -52,6 +53,8 @@ void sched_preempt(struct scheduler *s, uint32_t i); /* running[i] goes back to 
 void sched_take_waiting(struct scheduler *s, struct sequence *q);
 /* Level of a request now: its priority, and one more for each aging_us since it came. */
 int64_t sched_level(const struct scheduler *s, const struct sequence *q, struct mono now);
+/* plan.c: a free block with one reference, evicting a cached one when there is none. */
+bool sched_take_block(struct scheduler *s, uint32_t *block);
 /* admission.c: fills running[] while a step of `room` prompt tokens can use more. */
 void sched_admit(struct scheduler *s, uint32_t room, struct mono now);
 

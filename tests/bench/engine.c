@@ -57,7 +57,13 @@ static void open_model(struct bench *b)
 static void forward(struct bench *b, uint32_t n_tok, uint32_t n_row)
 {
     struct err e;
-    const struct model_batch m = {n_tok, b->token, b->position, b->seq, b->tables, n_row, b->row};
+    const struct model_batch m = {.n_tok = n_tok,
+                                  .token = b->token,
+                                  .position = b->position,
+                                  .seq = b->seq,
+                                  .block_table = b->tables,
+                                  .n_row = n_row,
+                                  .row_token = b->row};
     if (model_forward(b->model, &m, b->logits, &e) != ERR_OK)
         die(e.msg);
 }

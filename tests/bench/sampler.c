@@ -147,7 +147,13 @@ static int make_logits(const struct gguf *file, struct model **out_model, float 
         token[i] = (int32_t)(300 + i * 37);
         position[i] = i;
     }
-    const struct model_batch b = {ROWS, token, position, seq, &table, ROWS, position};
+    const struct model_batch b = {.n_tok = ROWS,
+                                  .token = token,
+                                  .position = position,
+                                  .seq = seq,
+                                  .block_table = &table,
+                                  .n_row = ROWS,
+                                  .row_token = position};
     rc = *out ? model_forward(m, &b, *out, e) : err_set(e, ERR_NOMEM, "logits");
     *out_model = m;
 out:

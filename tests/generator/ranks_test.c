@@ -54,19 +54,22 @@ static int32_t best(const float *logits, uint32_t n)
     return (int32_t)at;
 }
 
-/* Three prompts of 5, 18 and 31 tokens in one batch, then a token of each at a time. */
+/* Three prompts of 5, 18 and 31 tokens in one batch, then a token of each at a time; the last one
+ * goes on in copies of its blocks. */
 static int generate(struct model *m, struct run *out, struct err *e)
 {
     static const uint32_t PROMPT[N_SEQ] = {5, 18, 31};
     uint32_t n_vocab = model_get_info(m)->n_vocab, table[N_SEQ][4], length[N_SEQ] = {0};
     const uint32_t *tables[N_SEQ] = {table[0], table[1], table[2]};
+    uint32_t original[2], copy[2] = {N_BLOCKS - 2, N_BLOCKS - 1};
     float *logits = malloc(sizeof *logits * N_SEQ * n_vocab);
     int32_t token[MAX_TOK];
     uint32_t position[MAX_TOK], seq[MAX_TOK], row[N_SEQ];
     int rc = ERR_OK;
     for (uint32_t s = 0; s < N_SEQ; s++)
         for (uint32_t b = 0; b < 4; b++)
-            table[s][b] = (s * 4 + b) * 5 % N_BLOCKS;
+            table[s][b] = (s * 4 + b) * 7 % (N_BLOCKS - 2);
+    memcpy(original, table[N_SEQ - 1], sizeof original);
     for (uint32_t step = 0; step < N_NEW && rc == ERR_OK; step++) {
         uint32_t n = 0;
         for (uint32_t s = 0; s < N_SEQ; s++) {
@@ -77,7 +80,18 @@ static int generate(struct model *m, struct run *out, struct err *e)
             }
             row[s] = n - 1;
         }
-        const struct model_batch b = {n, token, position, seq, tables, N_SEQ, row};
+        const struct model_batch b = {.n_tok = n,
+                                      .token = token,
+                                      .position = position,
+                                      .seq = seq,
+                                      .block_table = tables,
+                                      .n_row = N_SEQ,
+                                      .row_token = row,
+                                      .n_copy = step == 1 ? 2 : 0,
+                                      .copy_from = original,
+                                      .copy_to = copy};
+        if (step == 1)
+            memcpy(table[N_SEQ - 1], copy, sizeof copy);
         rc = model_forward(m, &b, logits, e);
         for (uint32_t s = 0; s < N_SEQ; s++)
             out->token[s][step] = best(logits + s * n_vocab, n_vocab);

@@ -58,7 +58,13 @@ static void run_some(struct model *m)
     const int32_t token[3] = {0, 1, 2};
     const uint32_t position[3] = {0, 1, 2}, seq[3] = {0}, row[1] = {2};
     const uint32_t block[1] = {1}, *table[1] = {block};
-    const struct model_batch b = {3, token, position, seq, table, 1, row};
+    const struct model_batch b = {.n_tok = 3,
+                                  .token = token,
+                                  .position = position,
+                                  .seq = seq,
+                                  .block_table = table,
+                                  .n_row = 1,
+                                  .row_token = row};
     float *logits = calloc(model_get_info(m)->n_vocab, sizeof *logits);
     assert_non_null(logits);
     (void)!model_forward(m, &b, logits, &e);
@@ -188,8 +194,13 @@ static void test_batch_out_of_bounds(void **state)
                  {1, 0, 0, 1, 1, "wants token 1"}, {1, 0, 0, 0, 0, "0 tokens"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const uint32_t seq = 0, *table = &cases[i].block;
-        const struct model_batch b = {
-            cases[i].n_tok, &cases[i].token, &cases[i].position, &seq, &table, 1, &cases[i].row};
+        const struct model_batch b = {.n_tok = cases[i].n_tok,
+                                      .token = &cases[i].token,
+                                      .position = &cases[i].position,
+                                      .seq = &seq,
+                                      .block_table = &table,
+                                      .n_row = 1,
+                                      .row_token = &cases[i].row};
         assert_int_not_equal(model_forward(m, &b, logits, &e), ERR_OK);
         assert_says(&e, cases[i].says);
     }

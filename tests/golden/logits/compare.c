@@ -125,7 +125,13 @@ static int run_chunk(struct check *c, const struct sequence *s, uint32_t from, u
         if (from + i >= s->first)
             row[n_row++] = i;
     }
-    const struct model_batch b = {n, token, position, seq, &table, n_row, row};
+    const struct model_batch b = {.n_tok = n,
+                                  .token = token,
+                                  .position = position,
+                                  .seq = seq,
+                                  .block_table = &table,
+                                  .n_row = n_row,
+                                  .row_token = row};
     int rc = model_forward(c->model, &b, c->logits, e);
     for (uint32_t i = 0; i < n_row && rc == ERR_OK; i++)
         add_position(c, s, from + row[i] - s->first, c->logits + (size_t)i * c->header.n_vocab);

@@ -61,7 +61,13 @@ static void advance(struct opened *o, const int32_t *token, uint32_t first, uint
         block[i] = (i * 7 + 3) % N_BLOCKS;
     for (uint32_t i = 0; i < n; i++)
         position[i] = first + i;
-    const struct model_batch b = {n, token + first, position, seq, &table, 1, &row};
+    const struct model_batch b = {.n_tok = n,
+                                  .token = token + first,
+                                  .position = position,
+                                  .seq = seq,
+                                  .block_table = &table,
+                                  .n_row = 1,
+                                  .row_token = &row};
     assert_ok(model_forward(o->m, &b, o->logits, &e), &e);
 }
 
@@ -161,7 +167,13 @@ static void run(struct opened *o, const struct batch *b, uint32_t shift)
         for (uint32_t i = 0; i < 2; i++)
             block[s][i] = (2 * s + i + shift) % N_BLOCKS;
     }
-    const struct model_batch m = {b->n, b->token, b->position, b->seq, table, b->n, b->row};
+    const struct model_batch m = {.n_tok = b->n,
+                                  .token = b->token,
+                                  .position = b->position,
+                                  .seq = b->seq,
+                                  .block_table = table,
+                                  .n_row = b->n,
+                                  .row_token = b->row};
     assert_ok(model_forward(o->m, &m, o->logits, &e), &e);
 }
 
