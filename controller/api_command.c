@@ -95,6 +95,8 @@ static int read_body(const struct milepost_config *config, const struct json_at 
         rc = json_opt_bool(root, "now", &c->is_now, e);
     if (rc == ERR_OK)
         rc = json_opt_i64(root, "to", 0, INT64_MAX, &to, e);
+    if (rc == ERR_OK && (c->kind == COMMAND_PAUSE || c->kind == COMMAND_RESUME))
+        rc = json_opt_bool(root, "all", &c->is_all, e);
     if (rc == ERR_OK)
         rc = read_author(root, &c->arena, &c->author, e);
     if (rc == ERR_OK && (c->kind == COMMAND_PARAMS || c->kind == COMMAND_EXPERIMENT))

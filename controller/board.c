@@ -222,6 +222,10 @@ static json_t *status_json(const struct board_facts *f)
         json_array_append_new(routes, route_json(f, &l->route[i]));
     put(o, "engines", engines);
     put(o, "routes", routes);
+    put(o, "kill_switch",
+        json_pack("{s:b, s:I, s:s, s:s}", "is_on", l->kill_switch.is_on, "since_us",
+                  (json_int_t)l->kill_switch.since_us, "actor", l->kill_switch.actor, "reason",
+                  l->kill_switch.reason));
     return o;
 }
 

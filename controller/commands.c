@@ -8,6 +8,7 @@
 #include "controller/experiment_command.h"
 #include "controller/finetune.h"
 #include "controller/guard.h"
+#include "controller/kill_switch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,11 @@ static int dispatch(struct ledger *l, struct command *c, struct err *e)
     };
     if (c->kind == COMMAND_WRITE)
         return c->write(l, c, e);
+    if (c->is_all)
+        return kill_switch_command(l, c, e);
+    int rc = kill_switch_check(l, c, e);
+    if (rc != ERR_OK)
+        return rc;
     struct ledger_route *r = ledger_route_of(l, c->route);
     if (!r)
         return err_set(e, ERR_NOT_FOUND, "there is no route '" STR_FMT "'", STR_ARG(c->route));

@@ -28,6 +28,7 @@ struct command {
     struct str route, reason, author; /* author "operator:NAME" */
     struct str params;                /* JSON object text, laid over the champion's */
     bool is_now;
+    bool is_all;                        /* PAUSE, RESUME: every route, kill_switch.h */
     uint64_t to;                        /* ROLLBACK: revision, 0 = the previous champion */
     struct str engine, order, argument; /* ENGINE */
     int64_t since_us, until_us;         /* FINETUNE; until 0 = now */

@@ -34,6 +34,7 @@ enum gauge {
     G_DECISION_LATENCY,
     G_COMMIT_FAILED,
     G_TURN,
+    G_KILL_SWITCH,
     G_WEBHOOK_SENT,
     G_WEBHOOK_RETRIES,
     G_WEBHOOK_FAILED,
@@ -201,6 +202,12 @@ static const struct metric_desc DESC[G_COUNT] = {
                 {NULL},
                 NULL,
                 0},
+    [G_KILL_SWITCH] = {"milepost_kill_switch",
+                       "1 while all routes are paused at once.",
+                       METRIC_GAUGE,
+                       {NULL},
+                       NULL,
+                       0},
     [G_WEBHOOK_SENT] = {"milepost_webhook_sent_total",
                         "Events that a webhook's receiver took.",
                         METRIC_COUNTER,
@@ -421,6 +428,7 @@ void gauges_refresh(struct gauges *g, const struct ledger *l, const struct contr
     for (uint32_t i = 0; i < l->n_route && i < CONTROL_MAX_ROUTES; i++)
         refresh_route(g, i, &l->route[i], now_us);
     metric_set(child(g, G_TURN, NONE, NONE), (double)now_us * 1e-6);
+    metric_set(child(g, G_KILL_SWITCH, NONE, NONE), l->kill_switch.is_on);
     metric_set(child(g, G_DESIRED, NONE, NONE), (double)l->desired_version);
     for (uint32_t i = 0; i < cs->n_peer; i++) {
         const struct engine_peer *p = &cs->peer[i];

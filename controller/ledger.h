@@ -34,6 +34,13 @@ struct ledger_route {
     uint64_t trial;         /* challenger in the desired document, 0 = none ... */
     uint64_t trial_version; /* ... since this version of it */
     bool is_dirty;
+    bool is_held_by_switch; /* controller/kill_switch.h */
+};
+
+struct kill_switch {
+    bool is_on;
+    int64_t since_us;
+    char actor[256], reason[1024];
 };
 
 struct stored_notice; /* controller/store/notices.h */
@@ -61,6 +68,7 @@ struct ledger {
     uint64_t n_outputs, n_scores, n_unscored, n_feedback, n_decisions; /* in the database */
     uint64_t desired_version;
     char desired_hash[65];
+    struct kill_switch kill_switch;
     struct mono committed; /* the last batch */
     /* the running batch */
     bool is_open;

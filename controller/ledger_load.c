@@ -7,6 +7,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/rng.h"
+#include "controller/kill_switch.h"
 #include "controller/notices.h"
 
 #include <stdio.h>
@@ -322,6 +323,8 @@ int ledger_load(struct ledger *l, struct err *e)
     for (uint32_t i = 0; rc == ERR_OK && i < l->n_route; i++)
         rc = load_route(l, i, &a, e);
     if (rc == ERR_OK)
+        rc = kill_switch_load(l, e);
+    if (rc == ERR_OK)
         ledger_trials_follow(l);
     arena_free(&a);
     return rc;
@@ -468,5 +471,5 @@ int ledger_bring_up(struct ledger *l, struct err *e)
         policy_view(r->course.policy, &v);
         rc = v.champion ? compare_config(l, r, &params, e) : first_revision(l, r, &params, e);
     }
-    return rc;
+    return rc == ERR_OK ? kill_switch_bring_up(l, e) : rc;
 }

@@ -111,6 +111,17 @@ static int print_routes(struct cli *c, const json_t *routes, struct err *e)
     return ERR_OK;
 }
 
+static void print_kill_switch(struct arena *a, const json_t *k)
+{
+    if (!json_is_true(json_object_get(k, "is_on")))
+        return;
+    printf("%sall routes are paused%s since %s by %s%s%s; 'milepost resume --all' lets them go "
+           "on\n\n",
+           tone_begin(stdout, TONE_BAD), tone_end(stdout, TONE_BAD),
+           time_of(a, json_int_of(k, "since_us")), one_line(a, json_text_of(k, "actor"), 80),
+           *json_text_of(k, "reason") ? ": " : "", one_line(a, json_text_of(k, "reason"), 200));
+}
+
 static int print_status(struct cli *c, const json_t *s, struct err *e)
 {
     printf("controller %s at %s: %s outputs, %s scores (%s unscored), %s decisions\n\n",
@@ -118,6 +129,7 @@ static int print_status(struct cli *c, const json_t *s, struct err *e)
            json_number_of(&c->arena, s, "outputs", 0), json_number_of(&c->arena, s, "scores", 0),
            json_number_of(&c->arena, s, "unscored", 0),
            json_number_of(&c->arena, s, "decisions", 0));
+    print_kill_switch(&c->arena, json_object_get(s, "kill_switch"));
     int rc = print_engines(c, json_object_get(s, "engines"), json_int_of(s, "desired_version"), e);
     putchar('\n');
     return rc == ERR_OK ? print_routes(c, json_object_get(s, "routes"), e) : rc;

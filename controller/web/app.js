@@ -9,7 +9,7 @@ import { showExperiments } from "/experiments.js";
 import { showOutputs } from "/outputs.js";
 import { showRoute } from "/route.js";
 import { showSpeed } from "/speed.js";
-import { showSteering } from "/steer.js";
+import { showKillSwitch, showSteering } from "/steer.js";
 import { showHistory, showTimeline } from "/timeline.js";
 
 const POLL_MS = 1500, VIEWS = ["live", "outputs", "history", "experiments", "engines"];
@@ -37,7 +37,7 @@ const VIEW_OF = {
       ask("/api/decisions", { ...q, limit: 30 }), ask("/api/revisions", { ...q, limit: 50 }), ask("/api/params", q),
       ask("/api/load", q)]);
     if (!route) return;
-    showSteering(route, params, revisions.revisions);
+    showSteering(route, params, revisions.revisions, status.kill_switch.is_on);
     showRoute(route, series, decisions.decisions, revisions.revisions);
     showSpeed(load, status.engines);
     showTimeline(byId("latest"), decisions.decisions, revisions.revisions, 5);
@@ -64,6 +64,7 @@ async function refresh() {
   const status = await ask("/api/status");
   showRoutes(status.routes);
   showSummary(status);
+  showKillSwitch(status.kill_switch);
   await VIEW_OF[view](status, status.routes.find((r) => r.route === chosen), { route: chosen });
 }
 

@@ -2,7 +2,7 @@
 
 import { send } from "/ask.js";
 import { expectKey, openDialog } from "/dialog.js";
-import { button, element, byId, paramText, redraw } from "/dom.js";
+import { button, element, byId, paramText, redraw, time } from "/dom.js";
 
 /* Sends one change and says what became of it. */
 function change(path, body, done) {
@@ -72,22 +72,43 @@ function push(route, params) {
   tell();
 }
 
-export function showSteering(route, params, revisions) {
+/* The kill switch: a line on every view while it is on, with the way back. */
+export function showKillSwitch(k) {
+  const box = byId("kill-switch");
+  box.hidden = !k.is_on;
+  redraw(box, k, () => {
+    const off = button("Resume all routes…", () => openDialog({ title: "Resume all routes", go: "Resume all",
+      about: "The routes that the kill switch paused go on and may start trials; one that was paused by itself stays paused.",
+      run: change("/api/resume", () => ({ all: true }), "All routes go on") }));
+    off.dataset.key = "resume-all";
+    return [element("span", "All routes are paused since " + time(k.since_us) + " by " + k.actor + (k.reason ? ": " + k.reason : "") + ". "), off];
+  });
+}
+
+function pauseAll() {
+  openDialog({ title: "Pause all routes", go: "Pause all", isDanger: true,
+    about: "The kill switch: on every route a running trial or experiment ends, everyone gets the champion, nothing is decided, also after a restart, until you resume all.",
+    run: change("/api/pause", () => ({ all: true }), "All routes are paused") });
+}
+
+export function showSteering(route, params, revisions, isKilled) {
   expectKey(!!params.needs_key);
-  const shown = [route.route, route.is_paused, route.champion?.revision, route.challenger?.revision, params, revisions];
+  const shown = [route.route, route.is_paused, route.champion?.revision, route.challenger?.revision, params, revisions, isKilled];
   redraw(byId("steer"), shown, () => {
     const key = (node, name) => { node.dataset.key = name; return node; };
     const list = [];
-    if (route.champion) list.push(key(button("Push a change…", () => push(route, params), "primary"), "push"));
+    if (route.champion && !isKilled) list.push(key(button("Push a change…", () => push(route, params), "primary"), "push"));
     if (route.challenger)
       list.push(key(button("Promote…", simple(route, "promote", "Promote", "Revision " + route.challenger.revision +
         " serves everything from now on, without waiting for its test.", "Promoted")), "promote"),
       key(button("Stop trial…", simple(route, "stop", "Stop the trial", "The champion, revision " + route.champion.revision +
         ", serves everything; the revision on trial may be tried again.", "Trial ended")), "stop"));
     if (route.champion) list.push(key(button("Roll back…", () => rollback(route, revisions), "danger"), "rollback"));
+    if (isKilled) return list;
     list.push(route.is_paused
       ? key(button("Resume…", simple(route, "resume", "Resume", "The route's law goes on and may start trials.", "Goes on")), "pause")
       : key(button("Pause…", simple(route, "pause", "Pause", "A running trial ends, everyone gets the champion, nothing is decided until you resume.", "Paused")), "pause"));
+    list.push(key(button("Kill switch…", pauseAll, "danger"), "pause-all"));
     return list;
   });
 }

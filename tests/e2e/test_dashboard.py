@@ -256,3 +256,27 @@ def test_every_view_fits_and_is_readable(injector, visit, settings):
     is_dark = settings.get("color_scheme") == "dark"
     assert (light[0] < light[1]) == is_dark and abs(light[0] - light[1]) > 150
     v.is_clean()
+
+
+def test_pause_all_routes_by_button(injector, visit):
+    trial = keyed(injector, "/api/params", params={"temperature": 1.5})
+    v = visit()
+    page = v.page
+    expect(page.locator("#kill-switch")).to_be_hidden()
+    page.get_by_role("button", name="Kill switch").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("on every route")
+    dialog.get_by_label("Reason").fill("<b>odd</b> answers")
+    dialog.get_by_label("Admin key").fill(KEY)
+    dialog.get_by_role("button", name="Pause all").click()
+    expect(page.locator("#news")).to_contain_text("All routes are paused")
+    expect(page.locator("#kill-switch")).to_contain_text("<b>odd</b> answers")
+    expect(page.locator("#steer").get_by_role("button", name="Push a change")).to_have_count(0)
+    last = injector.decisions()[-1]
+    assert (last["action"], injector.route()["challenger"]) == ("hold", None), trial
+    page.get_by_role("link", name="Engines").click()  # the way back is on every view
+    page.locator("#kill-switch").get_by_role("button", name="Resume all routes").click()
+    dialog.get_by_role("button", name="Resume all").click()
+    expect(page.locator("#kill-switch")).to_be_hidden()
+    assert injector.decisions()[-1]["action"] == "resume"
+    v.is_clean()
