@@ -60,8 +60,11 @@ struct kern_device {
     uint32_t *pick;       /* device: rows of the head */
     bool is_staged;       /* the copies of `stage` may still be under way */
     uint32_t max_chunks;  /* of the step's longest sequence */
-    float *logits;        /* [LOGITS_ROWS, widest matrix] */
-    float *both;          /* gate and up of matrices of two types */
+    void *split;          /* product_args.split and .sums of the widest product */
+    float *sums;
+    size_t split_blocks;
+    float *logits; /* [LOGITS_ROWS, widest matrix] */
+    float *both;   /* gate and up of matrices of two types */
     size_t logits_width, both_width;
     float *part; /* of split attention */
     size_t part_floats;
@@ -73,6 +76,8 @@ enum { MAX_PART_FLOATS = 16 << 20 }; /* attention works in slices of tokens that
 
 /* NULL: no memory, also when n * size overflows. Counted towards nothing; freed by close. */
 void *device_take(struct kern_device *d, size_t n, size_t size);
+/* Room for n rows of `cols` activations as tensor cores want them. While loading only. */
+bool device_split_room(struct kern_device *d, size_t n, uint32_t cols);
 /* Blocks until the copy is done, so that src may go. */
 MUST_USE int device_upload(struct kern_device *d, void *dst, const void *src, size_t n,
                            struct err *e);
@@ -107,7 +112,7 @@ void device_gate_up(struct kern_device *d, const struct kern_buffer *x,
                     struct kern_buffer *h);
 void device_add_norm(struct kern_device *d, const struct kern_buffer *y,
                      const struct kern_norm *norm, struct kern_buffer *x);
-/* All panels of w for n_tok rows of x. */
+/* All panels of w for n_tok rows of x, with the activations split for those that want it. */
 void device_products(struct kern_device *d, struct product_args a, const struct kern_matrix *w);
 
 /* experts.c */

@@ -6,10 +6,18 @@
 
 struct kern_mixer {
     struct kern_mix_shape shape;
-    uint32_t *expert; /* [max_tok, n_used] */
+    uint32_t *expert, *list; /* [max_tok, n_used] */
+    struct expert_tile *tile;
     float *weight, *logits, *both, *hidden, *of_pair;
     struct experts_args args; /* too large for a stack */
 };
+
+/* Tiles that n pairs can need: each expert's last one may not be full. */
+static uint32_t most_tiles(const struct kern_mix_shape *s, uint32_t n, uint32_t width)
+{
+    uint32_t full = s->n_expert + n / width;
+    return n < full ? n : full;
+}
 
 int device_mixer(struct kern_device *d, const struct kern_mix_shape *s, struct kern_mixer **out,
                  struct err *e)
@@ -25,12 +33,16 @@ int device_mixer(struct kern_device *d, const struct kern_mix_shape *s, struct k
     m->shape = *s;
     size_t pairs = (size_t)d->max_tok * s->n_used;
     m->expert = device_take(d, pairs, sizeof *m->expert);
+    m->list = device_take(d, pairs, sizeof *m->list);
+    m->tile = device_take(d, most_tiles(s, (uint32_t)pairs, EXPERT_TILE_SMALL), sizeof *m->tile);
     m->weight = device_take(d, pairs, sizeof *m->weight);
     m->logits = device_take(d, (size_t)d->max_tok * s->n_expert, sizeof *m->logits);
     m->both = device_take(d, pairs * 2 * s->d_ff, sizeof *m->both);
     m->hidden = device_take(d, pairs * s->d_ff, sizeof *m->hidden);
     m->of_pair = device_take(d, pairs * s->d_model, sizeof *m->of_pair);
-    if (!m->expert || !m->weight || !m->logits || !m->both || !m->hidden || !m->of_pair)
+    if (!device_split_room(d, d->max_tok, s->d_model) || !device_split_room(d, pairs, s->d_ff) ||
+        !m->list || !m->tile || !m->expert || !m->weight || !m->logits || !m->both || !m->hidden ||
+        !m->of_pair)
         return err_set(e, ERR_NOMEM, "backend %s: no memory for %u tokens of %u experts",
                        d->dev->name, d->max_tok, s->n_used);
     *out = m;
@@ -61,9 +73,14 @@ static void launch_panels(struct kern_device *d, struct kern_mixer *m,
 static void launch_experts(struct kern_device *d, struct kern_mixer *m, struct product_args p,
                            uint32_t share, const struct kern_matrix *const *w)
 {
+    struct product_args rows = p;
+    rows.w = w[0]->panel[0];
+    rows.n_tok = p.n_tok / share;
+    rows.split = p.split = d->split;
+    rows.sums = p.sums = d->sums;
+    d->kernels->split(&rows, d->stream);
     m->args.p = p;
     m->args.share = share;
-    m->args.expert = m->expert;
     for (uint32_t i = 0; i < w[0]->n_panels; i++)
         launch_panels(d, m, w, i);
 }
@@ -78,6 +95,12 @@ static void choose(struct kern_device *d, struct kern_mixer *m, struct product_a
     p.y_stride = s->n_expert;
     device_products(d, p, router);
     d->kernels->route(&route, d->stream);
+    m->args.group = (struct group_args){
+        m->expert, m->list, m->tile, p.n_tok * s->n_used, s->n_expert, EXPERT_TILE_SMALL, 0};
+    if (m->args.group.n_pairs > EXPERT_TILE_LARGE)
+        m->args.group.width = EXPERT_TILE_LARGE;
+    m->args.group.n_tiles = most_tiles(s, m->args.group.n_pairs, m->args.group.width);
+    d->kernels->group(&m->args.group, d->stream);
 }
 
 /* Gate and up of all pairs: in one when every expert keeps both in one panel. */

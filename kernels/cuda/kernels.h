@@ -7,6 +7,7 @@
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -33,10 +34,11 @@ enum panel_format {
 
 /* Weights [rows, cols] in streams of their own, row after row, so that neighbouring lanes load
  * neighbouring 16 bytes. A unit is what 16 bytes of `low` hold: 32 weights of 4 to 6 bits, 16 of
- * Q8_0, 8 of f16 or bf16, 4 of f32. Rows of floats are padded with zeros to whole units. */
+ * Q8_0, 8 of f16 or bf16, 4 of f32. Rows of f32 and f16 are padded with zeros to whole units, of
+ * bf16 to four. All but f32 and f16 stand in groups for tensor cores (tile.h). */
 struct panel {
     uint32_t format, rows, cols, units; /* units of a row */
-    const void *low;                    /* [rows][units] 16 bytes; element e of 32 is nibble e */
+    const void *low;                    /* [rows][units] 16 bytes */
     const void *high;                   /* Q5: a bit an element, Q6: two; else NULL */
     const void *scale;                  /* f16 a block of 32 (two: scale, minimum, where the type
                                            has both); Q4_K, Q5_K: 16 bytes a block of 256 as in the
@@ -58,16 +60,32 @@ struct product_args {
     uint32_t x_stride, y_stride, first_row, n_tok;
     uint32_t mode, gate;
     float eps;
+    void *split; /* normed rows as the tensor cores want them: made by `split`, read by product */
+    float *sums; /* [n_tok][blocks of 32 columns] of them */
 };
 
-enum { MAX_EXPERTS = 256, MAX_USED = 32 };
+enum { MAX_EXPERTS = 256, MAX_USED = 32, EXPERT_TILE_SMALL = 8, EXPERT_TILE_LARGE = 64 };
+
+/* Pairs of one expert that meet its weights together: list[first] and on. */
+struct expert_tile {
+    uint32_t expert, first, n;
+};
+
+/* The (token, chosen expert) pairs in the order of their experts, each expert's in tiles of at most
+ * `width`; tiles past the last have n = 0. */
+struct group_args {
+    const uint32_t *expert;   /* [n_pairs] */
+    uint32_t *list;           /* [n_pairs] */
+    struct expert_tile *tile; /* [n_tiles]: as many as there can be */
+    uint32_t n_pairs, n_expert, width, n_tiles;
+};
 
 /* A product for each (token, chosen expert) with that expert's panel: row `pair` of y from row
  * pair / share of x. p.w is unused, p.n_tok counts pairs. All panels have one shape; a kernel
  * launched for a format leaves the experts of others alone. */
 struct experts_args {
     struct product_args p;
-    const uint32_t *expert; /* [pairs] */
+    struct group_args group;
     uint32_t share, format;
     struct panel panel[MAX_EXPERTS];
 };
@@ -86,6 +104,11 @@ struct combine_args { /* y[t] = sum over s of weight[t, s] of_pair[t, s] */
     float *y;
     uint32_t width, n_tok, n_used;
 };
+
+static inline bool format_has_tiles(uint32_t format)
+{
+    return format != PANEL_F32 && format != PANEL_F16;
+}
 
 struct add_args {
     const float *y;
@@ -154,6 +177,8 @@ struct attend_args {
 };
 
 struct device_kernels {
+    void (*split)(const struct product_args *a, struct dev_stream *s); /* of w: cols only */
+    void (*group)(const struct group_args *a, struct dev_stream *s);
     void (*product)(const struct product_args *a, struct dev_stream *s);
     void (*product_of_experts)(const struct experts_args *a, struct dev_stream *s);
     void (*route)(const struct route_args *a, struct dev_stream *s);

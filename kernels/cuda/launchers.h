@@ -8,6 +8,10 @@
 
 namespace KERNEL_SPACE
 {
+void launch_split(const product_args *a, dev_stream *s);
+void launch_group(const group_args *a, dev_stream *s);
+void launch_product_mma(const product_args *a, dev_stream *s);
+void launch_experts_mma(const experts_args *e, dev_stream *s);
 void launch_product(const product_args *a, dev_stream *s);
 void launch_product_of_experts(const experts_args *a, dev_stream *s);
 void launch_route(const route_args *a, dev_stream *s);

@@ -132,6 +132,21 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high)
     return (unsigned)a.bits | (unsigned)b.bits << 16;
 }
 
+/* Two integers below 64 as bfloat16, less `zero`; exact: 0x4300 | q is the bfloat16 128 + q. */
+__device__ __forceinline__ unsigned exact_pair(unsigned q, int zero)
+{
+    unsigned bits = q | 0x43004300u;
+#ifdef __CUDACC__
+    __nv_bfloat162 v = *(__nv_bfloat162 *)&bits;
+    v = __hsub2(v, __float2bfloat162_rn((float)(128 + zero)));
+    return *(unsigned *)&v;
+#else
+    float base = (float)(128 + zero);
+    return float_to_bits(bits_to_float(bits << 16) - base) >> 16 |
+           (float_to_bits(bits_to_float(bits & 0xFFFF0000u) - base) & 0xFFFF0000u);
+#endif
+}
+
 __device__ __forceinline__ float low_bf16(unsigned pair)
 {
     return __uint_as_float(pair << 16);

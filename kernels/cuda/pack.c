@@ -6,17 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 32, SUPER = 256, UNIT_BYTES = 16 };
+enum { BLOCK = 32, SUPER = 256, UNIT_BYTES = 16, LANES = 4 };
 
-struct streams { /* of one block */
+/* What each lane of a quad gets of 32 columns (tile.h): four columns and the four 16 further. */
+struct lane_parts {
+    uint8_t low[LANES][16], high[LANES][2];
+    uint32_t low_bytes, high_bytes; /* of a lane */
+};
+
+struct streams { /* of one block of the file, elements in their order */
     uint8_t *low, *high, *scale, *super;
 };
 
 struct packing {
     uint32_t dtype, format, elements, bytes; /* of a block of the file */
     uint32_t low, high, scale, super;        /* bytes of a block in each stream */
-    uint32_t unit;                           /* elements of 16 bytes of low */
+    uint32_t unit, pad;                      /* elements of 16 bytes of low; units of a row: whole
+                                                multiples of pad */
+    uint32_t group;                          /* blocks of 32 in a group of tile.h; 0: none */
     void (*pack)(const uint8_t *src, struct streams to);
+    void (*place)(const uint8_t *low, const uint8_t *high, struct lane_parts *to);
 };
 
 /* low[i] and high[i], i below 16, hold elements i and i + 16 in their low nibble or high nibble. */
@@ -103,18 +112,49 @@ static void pack_q6_k(const uint8_t *src, struct streams to)
     }
 }
 
+static uint32_t column_of(uint32_t lane, uint32_t i)
+{
+    return i / 4 * 16 + lane * 4 + i % 4;
+}
+
+/* Columns 2 p and 2 p + 1 of a lane are its nibbles p and p + 4; bits above them likewise. */
+static void place_nibbles(const uint8_t *low, const uint8_t *high, struct lane_parts *to)
+{
+    uint32_t width = to->high_bytes;
+    for (uint32_t q = 0; q < LANES; q++) {
+        uint32_t word = 0, above = 0;
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t e = column_of(q, i), at = i / 2 + i % 2 * 4, bit = e * width;
+            word |= (uint32_t)(low[e / 2] >> (e % 2 * 4) & 15) << (4 * at);
+            if (width)
+                above |= (uint32_t)(high[bit / 8] >> bit % 8 & ((1u << width) - 1)) << (width * at);
+        }
+        memcpy(to->low[q], &word, sizeof word);
+        memcpy(to->high[q], &above, sizeof to->high[q]);
+    }
+}
+
+static void place_bytes(const uint8_t *low, const uint8_t *high, struct lane_parts *to)
+{
+    uint32_t width = to->low_bytes / 8; /* of an element */
+    (void)high;
+    for (uint32_t q = 0; q < LANES; q++)
+        for (uint32_t half = 0; half < 2; half++)
+            memcpy(to->low[q] + half * 4 * width, low + column_of(q, 4 * half) * width, 4 * width);
+}
+
 static const struct packing PACKINGS[] = {
-    {DTYPE_F32, PANEL_F32, 1, 4, 4, 0, 0, 0, 4, NULL},
-    {DTYPE_F16, PANEL_F16, 1, 2, 2, 0, 0, 0, 8, NULL},
-    {DTYPE_BF16, PANEL_BF16, 1, 2, 2, 0, 0, 0, 8, NULL},
-    {DTYPE_Q8_0, PANEL_Q8_0, BLOCK, 34, 32, 0, 2, 0, 16, pack_q8_0},
-    {DTYPE_Q4_0, PANEL_Q4_0, BLOCK, 18, 16, 0, 2, 0, 32, pack_q4_0},
-    {DTYPE_Q4_1, PANEL_Q4_1, BLOCK, 20, 16, 0, 4, 0, 32, pack_q4_1},
-    {DTYPE_Q5_0, PANEL_Q5_0, BLOCK, 22, 16, 4, 2, 0, 32, pack_q5_0},
-    {DTYPE_Q5_1, PANEL_Q5_1, BLOCK, 24, 16, 4, 4, 0, 32, pack_q5_1},
-    {DTYPE_Q4_K, PANEL_Q4_K, SUPER, 144, 128, 0, 16, 0, 32, pack_q4_k},
-    {DTYPE_Q5_K, PANEL_Q5_K, SUPER, 176, 128, 32, 16, 0, 32, pack_q5_k},
-    {DTYPE_Q6_K, PANEL_Q6_K, SUPER, 210, 128, 64, 16, 2, 32, pack_q6_k},
+    {DTYPE_F32, PANEL_F32, 1, 4, 4, 0, 0, 0, 4, 1, 0, NULL, NULL},
+    {DTYPE_F16, PANEL_F16, 1, 2, 2, 0, 0, 0, 8, 1, 0, NULL, NULL},
+    {DTYPE_BF16, PANEL_BF16, 1, 2, 2, 0, 0, 0, 8, 4, 1, NULL, place_bytes},
+    {DTYPE_Q8_0, PANEL_Q8_0, 32, 34, 32, 0, 2, 0, 16, 1, 2, pack_q8_0, place_bytes},
+    {DTYPE_Q4_0, PANEL_Q4_0, 32, 18, 16, 0, 2, 0, 32, 1, 4, pack_q4_0, place_nibbles},
+    {DTYPE_Q4_1, PANEL_Q4_1, 32, 20, 16, 0, 4, 0, 32, 1, 4, pack_q4_1, place_nibbles},
+    {DTYPE_Q5_0, PANEL_Q5_0, 32, 22, 16, 4, 2, 0, 32, 1, 4, pack_q5_0, place_nibbles},
+    {DTYPE_Q5_1, PANEL_Q5_1, 32, 24, 16, 4, 4, 0, 32, 1, 4, pack_q5_1, place_nibbles},
+    {DTYPE_Q4_K, PANEL_Q4_K, SUPER, 144, 128, 0, 16, 0, 32, 1, 4, pack_q4_k, place_nibbles},
+    {DTYPE_Q5_K, PANEL_Q5_K, SUPER, 176, 128, 32, 16, 0, 32, 1, 4, pack_q5_k, place_nibbles},
+    {DTYPE_Q6_K, PANEL_Q6_K, SUPER, 210, 128, 64, 16, 2, 32, 1, 4, pack_q6_k, place_nibbles},
 };
 
 static const struct packing *find_packing(uint32_t dtype)
@@ -125,17 +165,52 @@ static const struct packing *find_packing(uint32_t dtype)
     return NULL;
 }
 
+/* Block b of a row's n blocks of 32 columns, its lanes' parts into their pieces of its group. */
+static void put_block(const struct packing *k, const uint8_t *low, const uint8_t *high, uint32_t b,
+                      uint32_t n, struct streams row)
+{
+    struct lane_parts parts = {.low_bytes = k->low * (BLOCK / LANES) / k->elements,
+                               .high_bytes = k->high * (BLOCK / LANES) / k->elements};
+    uint32_t first = b / k->group * k->group, size = n - first;
+    size = size < k->group ? size : k->group;
+    k->place(low, high, &parts);
+    for (uint32_t q = 0; q < LANES; q++) {
+        uint32_t at = first * LANES + q * size + (b - first);
+        memcpy(row.low + at * parts.low_bytes, parts.low[q], parts.low_bytes);
+        if (parts.high_bytes)
+            memcpy(row.high + at * parts.high_bytes, parts.high[q], parts.high_bytes);
+    }
+}
+
+static void pack_bf16_row(const struct packing *k, const uint8_t *src, uint32_t cols,
+                          struct streams to)
+{
+    uint32_t n = (cols + BLOCK - 1) / BLOCK;
+    for (uint32_t b = 0; b < n; b++) {
+        uint8_t block[BLOCK * 2] = {0};
+        uint32_t left = cols - b * BLOCK;
+        memcpy(block, src + (size_t)b * sizeof block, (left < BLOCK ? left : BLOCK) * 2);
+        put_block(k, block, NULL, b, n, to);
+    }
+}
+
 static void pack_row(const struct packing *k, const uint8_t *src, uint32_t cols, struct streams to)
 {
+    uint32_t n = cols / BLOCK, b = 0;
     if (!k->pack) {
-        memcpy(to.low, src, (size_t)cols * k->bytes);
+        if (k->place)
+            pack_bf16_row(k, src, cols, to);
+        else
+            memcpy(to.low, src, (size_t)cols * k->bytes);
         return;
     }
     for (uint32_t i = 0; i < cols / k->elements; i++) {
-        k->pack(src, to);
+        uint8_t low[SUPER / 2], high[SUPER / 4];
+        k->pack(src, (struct streams){low, high, to.scale, to.super});
+        for (uint32_t j = 0; j < k->elements / BLOCK; j++, b++)
+            put_block(k, low + j * k->low * BLOCK / k->elements,
+                      high + j * k->high * BLOCK / k->elements, b, n, to);
         src += k->bytes;
-        to.low += k->low;
-        to.high += k->high;
         to.scale += k->scale;
         to.super += k->super;
     }
@@ -204,13 +279,14 @@ static int open_panel(struct kern_device *d, uint32_t cols, const struct kern_pa
         return err_set(e, ERR_UNSUPPORTED, "backend %s: rows of %u elements of type %s",
                        d->dev->name, cols, dtype_name(parts->dtype));
     *p = (struct panel){.format = k->format, .cols = cols};
-    p->units = (cols + k->unit - 1) / k->unit;
+    p->units = (cols + k->unit * k->pad - 1) / (k->unit * k->pad) * k->pad;
     for (uint32_t i = 0; i < n; i++)
         p->rows += parts[i].rows;
     return pack_panel(d, k, p, parts, n, e);
 }
 
-/* Room for what steps with this matrix need: logits, and gate and up that are not one panel. */
+/* Room for what steps with this matrix need: split activations, logits, and gate and up that are
+ * not one panel. */
 static bool grow_scratch(struct kern_device *d, const struct kern_matrix *m)
 {
     if (m->rows > d->logits_width) {
@@ -221,7 +297,7 @@ static bool grow_scratch(struct kern_device *d, const struct kern_matrix *m)
         d->both = device_take(d, (size_t)d->max_tok * m->rows, sizeof *d->both);
         d->both_width = m->rows;
     }
-    return d->logits && (m->n_panels == 1 || d->both);
+    return d->logits && (m->n_panels == 1 || d->both) && device_split_room(d, d->max_tok, m->cols);
 }
 
 int device_matrix(struct kern_device *d, uint32_t cols, const struct kern_part *parts,

@@ -2,8 +2,28 @@
  * type in a matrix. */
 #include "kernels/cuda/device.h"
 
+bool device_split_room(struct kern_device *d, size_t n, uint32_t cols)
+{
+    size_t blocks = n * ((cols + 31) / 32);
+    if (blocks <= d->split_blocks)
+        return true;
+    d->split = device_take(d, blocks, 128);
+    d->sums = device_take(d, blocks, sizeof *d->sums);
+    d->split_blocks = d->split && d->sums ? blocks : 0;
+    return d->split_blocks > 0;
+}
+
 void device_products(struct kern_device *d, struct product_args a, const struct kern_matrix *w)
 {
+    bool has_tiles = false;
+    for (uint32_t i = 0; i < w->n_panels; i++)
+        has_tiles = has_tiles || format_has_tiles(w->panel[i].format);
+    a.split = d->split;
+    a.sums = d->sums;
+    if (has_tiles && a.n_tok) {
+        a.w = w->panel[0];
+        d->kernels->split(&a, d->stream);
+    }
     for (uint32_t i = 0; i < w->n_panels; i++) {
         a.w = w->panel[i];
         a.first_row = w->first_row[i];

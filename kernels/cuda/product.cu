@@ -1,4 +1,5 @@
-/* Matrix times a few rows of activations, weights dequantised in registers: decode's kernel.
+/* Matrix of f32 or f16 times a few rows of activations, in float32: routers, and the weights whose
+ * values a bfloat16 does not hold. The others: product_mma.cu.
  *
  * A warp takes ROWS rows of weights; its lanes load 16 bytes each of AHEAD units, so that
  * ROWS * AHEAD loads are in flight while the last are multiplied. Activations, normed, stand in
@@ -86,9 +87,8 @@ template <class F, int TOKENS>
 __device__ __forceinline__ void multiply_unit(const typename F::unit (&u)[ROWS][F::AHEAD], int p,
                                               const float4 *x, float (&sum)[TOKENS][ROWS])
 {
-    enum { CHUNK = 32 * F::UNIT * F::AHEAD, HALF = F::UNIT / 4 / F::HALVES };
+    enum { CHUNK = 32 * F::UNIT * F::AHEAD };
     int lane = (int)threadIdx.x % 32;
-    float dot[TOKENS][ROWS][F::HALVES] = {}, all[TOKENS] = {};
 #pragma unroll
     for (int j = 0; j < F::UNIT / 4; j++) {
         float4 w[ROWS];
@@ -98,28 +98,14 @@ __device__ __forceinline__ void multiply_unit(const typename F::unit (&u)[ROWS][
 #pragma unroll
         for (int t = 0; t < TOKENS; t++) {
             float4 v = x[t * CHUNK / 4 + slot_of<F>(p * 32 + lane, j)];
-            if (F::HAS_OFFSET)
-                all[t] += v.x + v.y + (v.z + v.w);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
-                float &d = dot[t][r][j / HALF];
+                float &d = sum[t][r];
                 d = multiply_add(w[r].x, v.x, d);
                 d = multiply_add(w[r].y, v.y, d);
                 d = multiply_add(w[r].z, v.z, d);
                 d = multiply_add(w[r].w, v.w, d);
             }
-        }
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        unit_scale s = F::scale(u[r][p]);
-#pragma unroll
-        for (int t = 0; t < TOKENS; t++) {
-#pragma unroll
-            for (int h = 0; h < F::HALVES; h++)
-                sum[t][r] = multiply_add(s.step[h], dot[t][r][h], sum[t][r]);
-            if (F::HAS_OFFSET)
-                sum[t][r] = multiply_add(s.offset, all[t], sum[t][r]);
         }
     }
 }
@@ -219,7 +205,7 @@ __global__ void __launch_bounds__(THREADS) product(const __grid_constant__ produ
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) product_of_expert(const __grid_constant__ experts_args e)
 {
-    unsigned pair = blockIdx.y, expert = e.expert[pair];
+    unsigned pair = blockIdx.y, expert = e.group.expert[pair];
     product_args a = e.p;
     a.w = e.panel[expert];
     if (a.w.format != FORMAT)
@@ -248,11 +234,12 @@ template <int FORMAT> static void launch(const product_args &a, dev_stream *s)
 
 void launch_product(const product_args *a, dev_stream *s)
 {
-    static void (*const BY_FORMAT[N_PANEL_FORMATS])(const product_args &, dev_stream *) = {
-        launch<PANEL_F32>,  launch<PANEL_F16>,  launch<PANEL_BF16>, launch<PANEL_Q8_0>,
-        launch<PANEL_Q4_0>, launch<PANEL_Q4_1>, launch<PANEL_Q5_0>, launch<PANEL_Q5_1>,
-        launch<PANEL_Q4_K>, launch<PANEL_Q5_K>, launch<PANEL_Q6_K>};
-    BY_FORMAT[a->w.format](*a, s);
+    if (a->w.format == PANEL_F32)
+        launch<PANEL_F32>(*a, s);
+    else if (a->w.format == PANEL_F16)
+        launch<PANEL_F16>(*a, s);
+    else
+        launch_product_mma(a, s);
 }
 
 template <int FORMAT> static void launch_experts(const experts_args &e, dev_stream *s)
@@ -263,12 +250,12 @@ template <int FORMAT> static void launch_experts(const experts_args &e, dev_stre
 
 void launch_product_of_experts(const experts_args *e, dev_stream *s)
 {
-    static void (*const BY_FORMAT[N_PANEL_FORMATS])(const experts_args &, dev_stream *) = {
-        launch_experts<PANEL_F32>,  launch_experts<PANEL_F16>,  launch_experts<PANEL_BF16>,
-        launch_experts<PANEL_Q8_0>, launch_experts<PANEL_Q4_0>, launch_experts<PANEL_Q4_1>,
-        launch_experts<PANEL_Q5_0>, launch_experts<PANEL_Q5_1>, launch_experts<PANEL_Q4_K>,
-        launch_experts<PANEL_Q5_K>, launch_experts<PANEL_Q6_K>};
-    BY_FORMAT[e->format](*e, s);
+    if (e->format == PANEL_F32)
+        launch_experts<PANEL_F32>(*e, s);
+    else if (e->format == PANEL_F16)
+        launch_experts<PANEL_F16>(*e, s);
+    else
+        launch_experts_mma(e, s);
 }
 
 } // namespace KERNEL_SPACE

@@ -1,0 +1,91 @@
+/* Activations for the products on tensor cores: rows, normed, each value as the sum of two
+ * bfloat16, which keeps 16 bits of it. They are computed once here and read by every block of a
+ * product's rows.
+ *
+ * A row is a record of 128 bytes for each 32 columns: for each lane q of a quad the high parts of
+ * columns 4 q to 4 q + 3 and 16 + 4 q to 16 + 4 q + 3, then all low parts alike; columns past the
+ * end are zeros. And a float for each 32 columns, their sum, for types of weights with an offset.
+ */
+#include "kernels/cuda/arithmetic.h"
+#include "kernels/cuda/launchers.h"
+
+namespace KERNEL_SPACE
+{
+
+enum { WARPS = 4, THREADS = 32 * WARPS, RECORD = 8 /* pieces of 16 bytes */ };
+
+/* Columns i to i + 3. */
+__device__ __forceinline__ float4 load_four(const float *x, unsigned i, unsigned n)
+{
+    if (i + 3 < n && n % 4 == 0)
+        return *(const float4 *)(x + i);
+    float v[4];
+    for (unsigned k = 0; k < 4; k++)
+        v[k] = i + k < n ? x[i + k] : 0;
+    return {v[0], v[1], v[2], v[3]};
+}
+
+__device__ __forceinline__ float norm_factor(const product_args &a, const float *x)
+{
+    float squares = 0;
+    if (!a.norm)
+        return 1;
+    for (unsigned i = threadIdx.x * 4; i < a.w.cols; i += THREADS * 4) {
+        float4 v = load_four(x, i, a.w.cols);
+        squares += v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
+    }
+    return rsqrtf(block_sum<WARPS>(squares) / (float)a.w.cols + a.eps);
+}
+
+struct split_four {
+    unsigned high[2], low[2];
+    float sum;
+};
+
+__device__ __forceinline__ split_four split_of(const product_args &a, const float *x, float factor,
+                                               unsigned column)
+{
+    float4 v = load_four(x, column, a.w.cols), w = {1, 1, 1, 1};
+    if (a.norm)
+        w = load_four(a.norm, column, a.w.cols);
+    const float y[4] = {v.x * factor * w.x, v.y * factor * w.y, v.z * factor * w.z,
+                        v.w * factor * w.w};
+    split_four s = {};
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        s.high[i] = pack_bf16(y[2 * i], y[2 * i + 1]);
+        s.low[i] = pack_bf16(y[2 * i] - low_bf16(s.high[i]), y[2 * i + 1] - high_bf16(s.high[i]));
+        s.sum += low_bf16(s.high[i]) + low_bf16(s.low[i]);
+        s.sum += high_bf16(s.high[i]) + high_bf16(s.low[i]);
+    }
+    return s;
+}
+
+__global__ void __launch_bounds__(THREADS) split(const __grid_constant__ product_args a)
+{
+    unsigned t = blockIdx.x, blocks = (a.w.cols + 31) / 32;
+    const float *x = a.x + (size_t)(a.pick ? a.pick[t] : t) * a.x_stride;
+    uint4 *row = (uint4 *)a.split + (size_t)t * blocks * RECORD;
+    float factor = norm_factor(a, x);
+    for (unsigned first = 0; first < blocks * 4; first += THREADS) {
+        unsigned i = first + threadIdx.x, block = i / 4, q = i % 4;
+        split_four s[2] = {};
+        if (block < blocks) {
+            s[0] = split_of(a, x, factor, block * 32 + q * 4);
+            s[1] = split_of(a, x, factor, block * 32 + 16 + q * 4);
+            uint4 *to = row + block * RECORD + q;
+            st128(to, {s[0].high[0], s[0].high[1], s[1].high[0], s[1].high[1]});
+            st128(to + 4, {s[0].low[0], s[0].low[1], s[1].low[0], s[1].low[1]});
+        }
+        float sum = warp_sum(s[0].sum + s[1].sum, 4);
+        if (q == 0 && block < blocks)
+            a.sums[(size_t)t * blocks + block] = sum;
+    }
+}
+
+void launch_split(const product_args *a, dev_stream *s)
+{
+    KERNEL_LAUNCH(split, dim3(a->n_tok), dim3(THREADS), 0, s, *a);
+}
+
+} // namespace KERNEL_SPACE
