@@ -77,6 +77,23 @@ static int read_span(const struct json_at *root, struct command *c, struct err *
     return rc == ERR_OK ? json_opt_bool(root, "only_scored", &c->only_scored, e) : rc;
 }
 
+/* What only some commands take. */
+static int read_own(const struct json_at *root, struct command *c, struct err *e)
+{
+    switch (c->kind) {
+    case COMMAND_PAUSE:
+    case COMMAND_RESUME:
+        return json_opt_bool(root, "all", &c->is_all, e);
+    case COMMAND_PARAMS:
+    case COMMAND_EXPERIMENT:
+        return read_params(root, c, e);
+    case COMMAND_FINETUNE:
+        return read_span(root, c, e);
+    default:
+        return ERR_OK;
+    }
+}
+
 static int read_body(const struct milepost_config *config, const struct json_at *root,
                      struct command *c, struct err *e)
 {
@@ -95,17 +112,11 @@ static int read_body(const struct milepost_config *config, const struct json_at 
         rc = json_opt_bool(root, "now", &c->is_now, e);
     if (rc == ERR_OK)
         rc = json_opt_i64(root, "to", 0, INT64_MAX, &to, e);
-    if (rc == ERR_OK && (c->kind == COMMAND_PAUSE || c->kind == COMMAND_RESUME))
-        rc = json_opt_bool(root, "all", &c->is_all, e);
     if (rc == ERR_OK)
         rc = read_author(root, &c->arena, &c->author, e);
-    if (rc == ERR_OK && (c->kind == COMMAND_PARAMS || c->kind == COMMAND_EXPERIMENT))
-        rc = read_params(root, c, e);
-    if (rc == ERR_OK && c->kind == COMMAND_FINETUNE)
-        rc = read_span(root, c, e);
     c->to = (uint64_t)to;
     c->reason = arena_str(&c->arena, reason);
-    return rc;
+    return rc == ERR_OK ? read_own(root, c, e) : rc;
 }
 
 int api_read_command(const struct milepost_config *config, struct str body, struct command *c,
