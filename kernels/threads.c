@@ -8,13 +8,14 @@
  * order between the two, and wakes them. */
 #include "kernels/threads.h"
 
+#include "kernels/quota.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -149,50 +150,6 @@ static void *member_main(void *arg)
     return NULL;
 }
 
-static bool read_line(const char *path, char *line, int bytes)
-{
-    FILE *f = fopen(path, "re");
-    bool is_read = f && fgets(line, bytes, f) != NULL;
-    if (f)
-        fclose(f);
-    return is_read;
-}
-
-/* cgroup v2 cpu.max of one group, "QUOTA PERIOD" or "max PERIOD": whole cores, 0 without a limit.
- */
-static uint32_t group_cores(const char *group)
-{
-    char path[512], line[64], *rest;
-    int n = snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-    if (n < 0 || (size_t)n >= sizeof path || !read_line(path, line, sizeof line))
-        return 0;
-    unsigned long long quota = strtoull(line, &rest, 10);
-    unsigned long long period = rest == line ? 0 : strtoull(rest, NULL, 10);
-    if (!quota || !period)
-        return 0;
-    return quota < period ? 1 : (uint32_t)(quota / period);
-}
-
-/* The tightest limit of our group and those above it; 0 without one. */
-static uint32_t quota_cores(void)
-{
-    char line[384] = "";
-    uint32_t least = 0;
-    if (!read_line("/proc/self/cgroup", line, sizeof line) || strncmp(line, "0::/", 4) != 0)
-        return group_cores("");
-    char *group = line + 3;
-    group[strcspn(group, "\n")] = '\0';
-    for (;;) {
-        uint32_t n = group_cores(strcmp(group, "/") == 0 ? "" : group);
-        if (n && (!least || n < least))
-            least = n;
-        char *last = strrchr(group, '/');
-        if (!last)
-            return least;
-        *last = '\0';
-    }
-}
-
 static uint32_t list_cores(int core[MAX_THREADS])
 {
     cpu_set_t set;
@@ -209,7 +166,7 @@ static uint32_t list_cores(int core[MAX_THREADS])
 
 static uint32_t within_quota(uint32_t n_cores)
 {
-    uint32_t quota = quota_cores();
+    uint32_t quota = quota_cores("");
     return quota && quota < n_cores ? quota : n_cores;
 }
 
