@@ -22,6 +22,7 @@
 
 enum { KERN_BLOCK_TOKENS = 16, KERN_MAX_PARTS = 3, KERN_MAX_ROPES = 2 };
 
+struct comm;
 struct kern_device; /* one opened backend */
 struct kern_matrix; /* weights [rows, cols]: y = W x */
 struct kern_vector; /* weights of a norm, float32 */
@@ -169,6 +170,18 @@ struct kern_ops {
     void (*head)(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
                  const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
                  float *logits);
+
+    /* With the other ranks of a model, on this device's memory, in the order of the ops (comm.h).
+     * join: once, before the first step, by every rank; keeps host. NULL, and the next three: a
+     * model reads and writes buffers and talks through host memory. */
+    MUST_USE int (*join)(struct kern_device *d, struct comm *host, struct err *e);
+    /* to = sum over the ranks of from. Both may be one. */
+    void (*sum)(struct kern_device *d, const struct kern_buffer *from, struct kern_buffer *to,
+                uint32_t n_tok);
+    /* x of rank 0, to all. */
+    void (*share)(struct kern_device *d, struct kern_buffer *x, uint32_t n_tok);
+    /* Time of both, of the steps that are done. */
+    uint64_t (*comm_us)(const struct kern_device *d);
 
     /* For tests: rows 0..n-1 of a buffer, host memory [n, width]. Inside run only. */
     void (*write)(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n);

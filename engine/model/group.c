@@ -23,7 +23,9 @@ struct group {
     uint32_t n_tok;               /* of the step */
     uint32_t *words;              /* a step */
     size_t words_cap;
-    const uint32_t **table; /* [max_batch_tokens] of the step received */
+    const uint32_t **table;  /* [max_batch_tokens] of the step received */
+    bool is_on_device;       /* buffers meet in the devices' memory */
+    uint64_t device_comm_us; /* of that, counted in comm_us already */
     _Atomic uint64_t comm_us;
     struct err error;
 };
@@ -39,7 +41,8 @@ static int open_buffers(struct group *g, const struct model *m, struct err *e)
 {
     const struct model_options *o = &m->options;
     size_t rows = o->max_batch_rows;
-    g->stage = calloc((size_t)o->max_batch_tokens * m->info.d_model, sizeof *g->stage);
+    size_t stage = g->is_on_device ? 1 : (size_t)o->max_batch_tokens * m->info.d_model;
+    g->stage = calloc(stage, sizeof *g->stage);
     g->part = calloc(rows * g->n_vocab + 1, sizeof *g->part);
     g->parts = group_is_first(m) ? calloc(rows * m->info.n_vocab + 1, sizeof *g->parts) : NULL;
     g->table = calloc(o->max_batch_tokens, sizeof *g->table);
@@ -59,10 +62,14 @@ int group_open(struct model *m, uint32_t n_vocab, struct err *e)
         return err_set(e, ERR_NOMEM, "ranks");
     g->comm = c;
     g->n_vocab = n_vocab;
-    int rc = open_buffers(g, m, e);
-    if (rc == ERR_OK)
-        rc = c->ops->all_gather(c, &mine, sizeof mine, width, COMM_BYTE, e);
+    g->is_on_device = m->ops->join != NULL;
+    int rc;
+    TRY(open_buffers(g, m, e));
+    TRY(c->ops->all_gather(c, &mine, sizeof mine, width, COMM_BYTE, e));
     memcpy(g->width, width, sizeof width);
+    if (g->is_on_device)
+        rc = m->ops->join(m->device, c, e);
+out:
     return rc;
 }
 
@@ -241,6 +248,10 @@ void group_share(struct model *m, struct kern_buffer *x)
     struct group *g = m->group;
     if (!g || g->error.code != ERR_OK)
         return;
+    if (g->is_on_device) {
+        m->ops->share(m->device, x, g->n_tok);
+        return;
+    }
     struct mono start = clock_mono(&CLOCK_REAL);
     size_t n = (size_t)g->n_tok * m->info.d_model;
     if (group_is_first(m))
@@ -255,10 +266,15 @@ void group_sum(struct model *m, const struct kern_buffer *from, struct kern_buff
     struct group *g = m->group;
     if (!g || g->error.code != ERR_OK)
         return;
+    if (g->is_on_device) {
+        m->ops->sum(m->device, from, to, g->n_tok);
+        return;
+    }
     struct mono start = clock_mono(&CLOCK_REAL);
     size_t n = (size_t)g->n_tok * m->info.d_model;
     m->ops->read(m->device, from, g->stage, g->n_tok);
-    (void)note(g, start, g->comm->ops->all_reduce(g->comm, g->stage, n, COMM_F32, &g->error));
+    (void)note(g, start,
+               g->comm->ops->all_reduce(g->comm, g->stage, g->stage, n, COMM_F32, &g->error));
     m->ops->write(m->device, to, g->stage, g->n_tok);
 }
 
@@ -277,12 +293,21 @@ static void join_parts(const struct group *g, uint32_t n_row, uint32_t n_vocab, 
             memcpy(logits + (size_t)i * n_vocab + column, part, g->width[r] * sizeof *part);
 }
 
+/* Of the device's collectives, those of the steps before. */
+static void count_device_us(const struct model *m, struct group *g)
+{
+    uint64_t us = g->is_on_device ? m->ops->comm_us(m->device) : 0;
+    atomic_fetch_add_explicit(&g->comm_us, us - g->device_comm_us, memory_order_relaxed);
+    g->device_comm_us = us;
+}
+
 void group_gather(struct model *m, uint32_t n_row, float *logits)
 {
     struct group *g = m->group;
     size_t n_send[COMM_MAX_RANKS] = {0}, n_recv[COMM_MAX_RANKS] = {0};
     if (!g || g->error.code != ERR_OK)
         return;
+    count_device_us(m, g);
     struct mono start = clock_mono(&CLOCK_REAL);
     n_send[0] = (size_t)n_row * g->n_vocab;
     for (uint32_t r = 0; r < g->comm->size && group_is_first(m); r++)

@@ -1,9 +1,9 @@
 /* engine/model/group.h - what a model does together with its other ranks (kernels/comm).
  *
  * Rank 0 is driven by the engine; before each step it sends the batch, and the others compute the
- * same step on their shares. Activations go through host memory, so any backend serves. Every
- * function does nothing, or the plain thing, for a model that is alone. A group that ended stays
- * so: ERR_DEVICE from group_error. */
+ * same step on their shares. Activations meet in the devices' memory where the backend can (ops.h,
+ * join), else in the host's. Every function does nothing, or the plain thing, for a model that is
+ * alone. A group that ended stays so: ERR_DEVICE from group_error. */
 #ifndef ENGINE_MODEL_GROUP_H
 #define ENGINE_MODEL_GROUP_H
 

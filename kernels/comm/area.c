@@ -83,6 +83,23 @@ void comm_area_break(struct comm_area *a, const char *why)
     futex(&a->bell, FUTEX_WAKE, INT_MAX, NULL);
 }
 
+void comm_area_announce(struct comm_area *a, uint32_t rank, const struct comm_call *call)
+{
+    struct comm_announced *to = &a->seat[rank].announced[call->turn % COMM_ANNOUNCED];
+    atomic_store(&to->turn_plus_1, 0);
+    to->call = *call;
+    atomic_store(&to->turn_plus_1, call->turn + 1);
+}
+
+bool comm_area_announced(struct comm_area *a, uint32_t rank, uint64_t turn, struct comm_call *out)
+{
+    struct comm_announced *from = &a->seat[rank].announced[turn % COMM_ANNOUNCED];
+    if (atomic_load(&from->turn_plus_1) != turn + 1)
+        return false;
+    *out = from->call;
+    return atomic_load(&from->turn_plus_1) == turn + 1; /* it was not overwritten meanwhile */
+}
+
 static bool has_arrived(const struct comm_area *a, uint32_t seat, uint32_t want)
 {
     return (int32_t)(atomic_load(&a->seat[seat].arrived) - want) >= 0;

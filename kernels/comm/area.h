@@ -11,15 +11,7 @@
 
 #include <stdatomic.h>
 
-enum { COMM_WINDOW_BYTES = 1 << 18, COMM_WHY_BYTES = 200 };
-
-/* What every rank must agree on. */
-struct comm_call {
-    uint32_t op, type, root;
-    uint32_t reserved;
-    uint64_t n;    /* elements; 0 where ranks may differ */
-    uint64_t turn; /* of the group, from 0 */
-};
+enum { COMM_WINDOW_BYTES = 1 << 18, COMM_WHY_BYTES = 200, COMM_ANNOUNCED = 64 };
 
 struct comm_header {
     struct comm_call call;
@@ -27,10 +19,17 @@ struct comm_header {
     uint64_t part[COMM_MAX_RANKS]; /* all_to_all_v: bytes for each rank */
 };
 
+/* A call of a group over this one. */
+struct comm_announced {
+    _Atomic uint64_t turn_plus_1; /* 0: being written */
+    struct comm_call call;
+};
+
 struct comm_seat {
     _Alignas(64) _Atomic uint32_t arrived; /* exchanges this rank has put up */
     _Atomic int32_t pid;                   /* 0: has not joined */
     struct comm_header header[2];
+    struct comm_announced announced[COMM_ANNOUNCED];
 };
 
 struct comm_area {
@@ -49,6 +48,11 @@ size_t comm_area_bytes(uint32_t size);
 MUST_USE int comm_area_make(uint32_t size, char id[COMM_ID_BYTES], struct err *e);
 /* Maps what the id names. */
 MUST_USE int comm_area_map(const char *id, uint32_t size, struct comm_area **out, struct err *e);
+
+/* Puts up this rank's call of another group. */
+void comm_area_announce(struct comm_area *a, uint32_t rank, const struct comm_call *call);
+/* The same call of another rank, if it has come so far and no further than COMM_ANNOUNCED on. */
+bool comm_area_announced(struct comm_area *a, uint32_t rank, uint64_t turn, struct comm_call *out);
 
 /* First word wins. */
 void comm_area_break(struct comm_area *a, const char *why);

@@ -6,6 +6,10 @@
  * the others made it too: spins for microseconds, then sleeps. After an error (a rank that died or
  * aborted, a mismatch) the group is over: every later call gives it again, ERR_DEVICE.
  *
+ * A group has buffers in host memory (COMM_SHM), or in the devices' memory. Such a group is opened
+ * over one of host memory, which starts it, watches over it and ends with it; its calls are put in
+ * a stream and return, `finish` waits for them, and an error may show as late as there.
+ *
  * One thread at a time. Buffers are the caller's; sizes count elements. */
 #ifndef KERNELS_COMM_COMM_H
 #define KERNELS_COMM_COMM_H
@@ -19,7 +23,25 @@ enum { COMM_ID_BYTES = 320, COMM_MAX_RANKS = 16 };
 enum comm_type { COMM_BYTE, COMM_F32, COMM_BF16, COMM_TYPE_COUNT };
 size_t comm_type_bytes(enum comm_type t);
 
+enum comm_op {
+    COMM_ALL_REDUCE,
+    COMM_ALL_GATHER,
+    COMM_REDUCE_SCATTER,
+    COMM_ALL_TO_ALL_V,
+    COMM_BROADCAST,
+    COMM_BARRIER
+};
+
+/* What every rank must agree on in its call number `turn`. */
+struct comm_call {
+    uint32_t op, type, root, reserved;
+    uint64_t n; /* elements; 0 where ranks may differ */
+    uint64_t turn;
+};
+
 struct comm_ops;
+struct dev_ops;
+struct dev_stream;
 
 /* Begins every implementation's own struct. */
 struct comm {
@@ -29,16 +51,18 @@ struct comm {
 
 struct comm_ops {
     const char *name, *summary;
+    bool is_of_device; /* where buffers are */
     /* Rank 0 calls it once before it starts the others, which join with the same text. */
     MUST_USE int (*make_id)(uint32_t size, char id[COMM_ID_BYTES], struct err *e);
-    /* Blocks until all have joined, ten seconds at most. */
+    /* Blocks until all have joined, ten seconds at most. Both are NULL for groups over another. */
     MUST_USE int (*join)(struct comm **out, const char *id, uint32_t rank, uint32_t size,
                          struct err *e);
     void (*leave)(struct comm *c); /* NULL: nothing */
 
-    /* data[i] = sum over the ranks. F32 or BF16 (summed in float, rounded once). */
-    MUST_USE int (*all_reduce)(struct comm *c, void *data, size_t n, enum comm_type t,
-                               struct err *e);
+    /* recv[i] = sum over the ranks of send[i]; both may be one. F32 or BF16 (summed in float,
+     * rounded once; by NCCL in its own order and rounding, the same on all ranks). */
+    MUST_USE int (*all_reduce)(struct comm *c, const void *send, void *recv, size_t n,
+                               enum comm_type t, struct err *e);
     /* recv: [size][n]. */
     MUST_USE int (*all_gather)(struct comm *c, const void *send, size_t n, void *recv,
                                enum comm_type t, struct err *e);
@@ -57,8 +81,28 @@ struct comm_ops {
     void (*abort)(struct comm *c, const char *why);
     /* The group's error, ERR_OK while it is whole. Any thread, does not block. */
     int (*error)(struct comm *c, struct err *e);
+
+    /* Of device memory: blocks until the stream has done all calls, or the group is over. */
+    MUST_USE int (*finish)(struct comm *c, struct err *e);
+    /* Of device memory: time of the calls that `finish` has seen, since the group was opened. */
+    uint64_t (*busy_us)(const struct comm *c);
+
+    /* Of host memory, for a group over it. announce: the next call of that group; an error as soon
+     * as two ranks' differ; does not wait. watch: an error when a rank has ended or the group is
+     * over. */
+    MUST_USE int (*announce)(struct comm *c, struct comm_call call, struct err *e);
+    MUST_USE int (*watch)(struct comm *c, struct err *e);
 };
 
 extern const struct comm_ops COMM_SHM;
+
+/* Through host memory, for any device (staged.c). Every rank calls it; does not block. Keeps host,
+ * dev and stream, which stay the caller's. */
+MUST_USE int comm_open_staged(struct comm **out, struct comm *host, const struct dev_ops *dev,
+                              struct dev_stream *stream, struct err *e);
+/* NCCL between the devices (nccl.c, in builds with it). Every rank calls it; blocks until all have.
+ * ERR_UNSUPPORTED, on all ranks: the library or a device is not there, or NCCL refuses one. */
+MUST_USE int comm_open_nccl(struct comm **out, struct comm *host, const struct dev_ops *dev,
+                            struct dev_stream *stream, struct err *e);
 
 #endif

@@ -69,7 +69,7 @@ static int reduce_body(struct comm *c)
     for (size_t k = 0; k < sizeof SIZES / sizeof *SIZES; k++) {
         for (size_t i = 0; i < SIZES[k]; i++)
             x[i] = value(c->rank, i);
-        CHECK(COMM_SHM.all_reduce(c, x, SIZES[k], COMM_F32, NULL) == ERR_OK);
+        CHECK(COMM_SHM.all_reduce(c, x, x, SIZES[k], COMM_F32, NULL) == ERR_OK);
         for (size_t i = 0; i < SIZES[k]; i++) {
             float sum = value(0, i);
             for (uint32_t r = 1; r < c->size; r++)
@@ -101,7 +101,7 @@ static int bf16_body(struct comm *c)
     uint16_t x[5];
     for (int i = 0; i < 5; i++)
         x[i] = bf16(c->rank == 0 ? 1.0f : 0.00390625f);
-    CHECK(COMM_SHM.all_reduce(c, x, 5, COMM_BF16, NULL) == ERR_OK);
+    CHECK(COMM_SHM.all_reduce(c, x, x, 5, COMM_BF16, NULL) == ERR_OK);
     for (int i = 0; i < 5; i++)
         CHECK(x[i] == bf16(1.0078125f));
     return 0;
@@ -197,8 +197,8 @@ static int mismatch_body(struct comm *c)
 {
     float x[8] = {0};
     struct err e = {0};
-    int rc = c->rank == 1 ? COMM_SHM.all_reduce(c, x, 7, COMM_F32, &e)
-                          : COMM_SHM.all_reduce(c, x, 8, COMM_F32, &e);
+    int rc = c->rank == 1 ? COMM_SHM.all_reduce(c, x, x, 7, COMM_F32, &e)
+                          : COMM_SHM.all_reduce(c, x, x, 8, COMM_F32, &e);
     CHECK(rc == ERR_DEVICE && strstr(e.msg, "differs") && strstr(e.msg, "all-reduce of 7 f32"));
     CHECK(COMM_SHM.barrier(c, &e) == ERR_DEVICE); /* and it stays so */
     return 0;
@@ -214,6 +214,108 @@ static int parts_body(struct comm *c)
     return COMM_SHM.barrier(c, &e) == ERR_DEVICE ? 0 : 1;
 }
 
+/* Every pair of calls that differ in their operation, in a group of its own. */
+enum { N_OPS = COMM_BARRIER + 1 };
+
+static int run_op(struct comm *c, int op, struct err *e)
+{
+    float send[4 * COMM_MAX_RANKS] = {0}, recv[4 * COMM_MAX_RANKS];
+    size_t n[COMM_MAX_RANKS];
+    for (uint32_t r = 0; r < COMM_MAX_RANKS; r++)
+        n[r] = 4;
+    switch (op) {
+    case COMM_ALL_REDUCE:
+        return COMM_SHM.all_reduce(c, send, recv, 4, COMM_F32, e);
+    case COMM_ALL_GATHER:
+        return COMM_SHM.all_gather(c, send, 4, recv, COMM_F32, e);
+    case COMM_REDUCE_SCATTER:
+        return COMM_SHM.reduce_scatter(c, send, 4, recv, COMM_F32, e);
+    case COMM_ALL_TO_ALL_V:
+        return COMM_SHM.all_to_all_v(c, send, n, recv, n, COMM_F32, e);
+    case COMM_BROADCAST:
+        return COMM_SHM.broadcast(c, send, 4, COMM_F32, 0, e);
+    default:
+        return COMM_SHM.barrier(c, e);
+    }
+}
+
+/* The last rank is in another operation. */
+static int wrong_op_body(struct comm *c, int right)
+{
+    struct err e = {0};
+    int wrong = (right + 1 + right % 2) % N_OPS;
+    int rc = run_op(c, c->rank + 1 == c->size ? wrong : right, &e);
+    CHECK(rc == ERR_DEVICE && strstr(e.msg, "differs"));
+    return 0;
+}
+
+#define WRONG_BODY(op)                                                                             \
+    static int wrong_##op(struct comm *c)                                                          \
+    {                                                                                              \
+        return wrong_op_body(c, op);                                                               \
+    }
+WRONG_BODY(COMM_ALL_REDUCE)
+WRONG_BODY(COMM_ALL_GATHER)
+WRONG_BODY(COMM_REDUCE_SCATTER)
+WRONG_BODY(COMM_ALL_TO_ALL_V)
+WRONG_BODY(COMM_BROADCAST)
+WRONG_BODY(COMM_BARRIER)
+
+static void test_every_wrong_operation_is_an_error(void **state)
+{
+    static int (*const BODIES[N_OPS])(struct comm *) = {
+        wrong_COMM_ALL_REDUCE,   wrong_COMM_ALL_GATHER, wrong_COMM_REDUCE_SCATTER,
+        wrong_COMM_ALL_TO_ALL_V, wrong_COMM_BROADCAST,  wrong_COMM_BARRIER};
+    (void)state;
+    for (uint32_t i = 0; i < N_OPS; i++)
+        expect_all(2 + i % 3, BODIES[i]);
+}
+
+/* A group over this one: each rank says its calls, rank 0 far ahead of the others. */
+static int announce_body(struct comm *c)
+{
+    struct err e = {0};
+    struct comm_call call;
+    memset(&call, 0, sizeof call);
+    call.op = COMM_ALL_GATHER;
+    call.n = 7;
+    for (uint64_t turn = 0; turn < 200; turn++) {
+        call.turn = turn;
+        CHECK(COMM_SHM.announce(c, call, &e) == ERR_OK);
+        if (turn == 100)
+            CHECK(COMM_SHM.barrier(c, &e) == ERR_OK);
+    }
+    CHECK(COMM_SHM.barrier(c, &e) == ERR_OK && COMM_SHM.watch(c, &e) == ERR_OK);
+    call.turn = 200;
+    call.n = c->rank == 1 ? 8 : 7;
+    (void)!COMM_SHM.announce(c, call, &e); /* the first ones see nothing yet */
+    CHECK(COMM_SHM.barrier(c, &e) == ERR_DEVICE || COMM_SHM.watch(c, &e) == ERR_DEVICE);
+    CHECK(strstr(e.msg, "call 200 differs") && strstr(e.msg, "all-gather of 8"));
+    return 0;
+}
+
+static int watch_body(struct comm *c)
+{
+    struct err e = {0};
+    if (c->rank == 1)
+        raise(SIGKILL);
+    while (COMM_SHM.watch(c, &e) == ERR_OK) /* ends by the test's own time limit, or so */
+        usleep(1000);
+    CHECK(strstr(e.msg, "rank 1 of 3") && strstr(e.msg, "has ended"));
+    return 0;
+}
+
+static void test_a_group_over_another_is_checked_without_waiting(void **state)
+{
+    struct group g;
+    (void)state;
+    expect_all(RANKS, announce_body);
+    run_group(RANKS, watch_body, &g);
+    assert_int_equal(g.code[0], 0);
+    assert_int_equal(g.code[1], 128 + SIGKILL);
+    assert_int_equal(g.code[2], 0);
+}
+
 static void test_different_calls_are_an_error_at_once(void **state)
 {
     (void)state;
@@ -227,7 +329,7 @@ static int death_body(struct comm *c)
     struct err e = {0};
     if (c->rank == 1)
         raise(SIGKILL);
-    CHECK(COMM_SHM.all_reduce(c, x, 8, COMM_F32, &e) == ERR_DEVICE);
+    CHECK(COMM_SHM.all_reduce(c, x, x, 8, COMM_F32, &e) == ERR_DEVICE);
     CHECK(strstr(e.msg, "rank 1 of 3") && strstr(e.msg, "has ended"));
     return 0;
 }
@@ -277,6 +379,8 @@ int main(void)
         cmocka_unit_test(test_all_to_all_v),
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_different_calls_are_an_error_at_once),
+        cmocka_unit_test(test_every_wrong_operation_is_an_error),
+        cmocka_unit_test(test_a_group_over_another_is_checked_without_waiting),
         cmocka_unit_test(test_a_rank_that_dies_or_aborts_ends_the_group),
         cmocka_unit_test(test_ids_and_ranks_are_checked),
     };

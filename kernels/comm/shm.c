@@ -13,8 +13,6 @@
 #include <unistd.h>
 
 enum { JOIN_MS = 10000, LOOK_FIRST_MS = 50, LOOK_MOST_MS = 2000 };
-enum { OP_REDUCE, OP_GATHER, OP_SCATTER, OP_ALL_TO_ALL, OP_BROADCAST, OP_BARRIER };
-
 static const char *const OP_NAMES[] = {"all-reduce",   "all-gather", "reduce-scatter",
                                        "all-to-all-v", "broadcast",  "barrier"};
 static const char *const TYPE_NAMES[] = {"bytes", "f32", "bf16"};
@@ -333,13 +331,15 @@ static int check_sum_type(enum comm_type t, struct err *e)
                : err_set(e, ERR_UNSUPPORTED, "ranks: sums are of f32 or bf16");
 }
 
-static int shm_all_reduce(struct comm *c, void *data, size_t n, enum comm_type t, struct err *e)
+static int shm_all_reduce(struct comm *c, const void *send, void *recv, size_t n, enum comm_type t,
+                          struct err *e)
 {
-    struct call call = call_of(OP_REDUCE, t, n, 0);
+    struct call call = call_of(COMM_ALL_REDUCE, t, n, 0);
     int rc = check_sum_type(t, e);
     if (rc != ERR_OK)
         return rc;
-    call.send = call.recv = data;
+    call.send = send;
+    call.recv = recv;
     call.header.bytes = call.n_recv = n * comm_type_bytes(t);
     call.take = take_sum;
     return run_call((struct shm *)c, &call, e);
@@ -348,7 +348,7 @@ static int shm_all_reduce(struct comm *c, void *data, size_t n, enum comm_type t
 static int shm_reduce_scatter(struct comm *c, const void *send, size_t n, void *recv,
                               enum comm_type t, struct err *e)
 {
-    struct call call = call_of(OP_SCATTER, t, n, 0);
+    struct call call = call_of(COMM_REDUCE_SCATTER, t, n, 0);
     int rc = check_sum_type(t, e);
     if (rc != ERR_OK)
         return rc;
@@ -363,7 +363,7 @@ static int shm_reduce_scatter(struct comm *c, const void *send, size_t n, void *
 static int shm_all_gather(struct comm *c, const void *send, size_t n, void *recv, enum comm_type t,
                           struct err *e)
 {
-    struct call call = call_of(OP_GATHER, t, n, 0);
+    struct call call = call_of(COMM_ALL_GATHER, t, n, 0);
     call.send = send;
     call.recv = recv;
     call.header.bytes = call.n_recv = n * comm_type_bytes(t);
@@ -374,7 +374,7 @@ static int shm_all_gather(struct comm *c, const void *send, size_t n, void *recv
 static int shm_all_to_all_v(struct comm *c, const void *send, const size_t *n_send, void *recv,
                             const size_t *n_recv, enum comm_type t, struct err *e)
 {
-    struct call call = call_of(OP_ALL_TO_ALL, t, 0, 0);
+    struct call call = call_of(COMM_ALL_TO_ALL_V, t, 0, 0);
     size_t want[COMM_MAX_RANKS];
     for (uint32_t r = 0; r < c->size; r++) {
         want[r] = n_recv[r] * comm_type_bytes(t);
@@ -391,7 +391,7 @@ static int shm_all_to_all_v(struct comm *c, const void *send, const size_t *n_se
 static int shm_broadcast(struct comm *c, void *data, size_t n, enum comm_type t, uint32_t root,
                          struct err *e)
 {
-    struct call call = call_of(OP_BROADCAST, t, n, root);
+    struct call call = call_of(COMM_BROADCAST, t, n, root);
     if (root >= c->size)
         return err_set(e, ERR_INVALID, "ranks: broadcast from rank %u of %u", root, c->size);
     call.send = call.recv = data;
@@ -402,8 +402,27 @@ static int shm_broadcast(struct comm *c, void *data, size_t n, enum comm_type t,
 
 static int shm_barrier(struct comm *c, struct err *e)
 {
-    struct call call = call_of(OP_BARRIER, COMM_BYTE, 0, 0);
+    struct call call = call_of(COMM_BARRIER, COMM_BYTE, 0, 0);
     return run_call((struct shm *)c, &call, e);
+}
+
+static int shm_announce(struct comm *c, struct comm_call call, struct err *e)
+{
+    struct shm *s = (struct shm *)c;
+    struct comm_call its;
+    comm_area_announce(s->area, c->rank, &call);
+    for (uint32_t r = 0; r < c->size; r++)
+        if (r != c->rank && comm_area_announced(s->area, r, call.turn, &its) &&
+            !is_same_call(s, &call, r, &its))
+            break;
+    return group_error(c, e);
+}
+
+static int shm_watch(struct comm *c, struct err *e)
+{
+    struct shm *s = (struct shm *)c;
+    look_for_death(s, c->rank, s->turn + 1); /* nobody arrives there: a death is one */
+    return group_error(c, e);
 }
 
 static void shm_leave(struct comm *c)
@@ -466,4 +485,6 @@ const struct comm_ops COMM_SHM = {
     .barrier = shm_barrier,
     .abort = group_abort,
     .error = group_error,
+    .announce = shm_announce,
+    .watch = shm_watch,
 };

@@ -16,5 +16,6 @@ const struct kern_ops KERN_CUDA = {
     .summary = "an NVIDIA GPU of compute capability 9.0 or later",
     .is_here = cuda_is_here,
     .open = cuda_backend_open,
+    .join = device_join_nccl,
     DEVICE_OPS,
 };

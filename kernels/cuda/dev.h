@@ -65,6 +65,9 @@ struct dev_ops {
     void (*graph_close)(struct dev_graph *g);
 
     void (*gemm)(const struct dev_gemm *g, struct dev_stream *s);
+
+    /* Whether nothing is left to do, or it failed (sync tells). Does not block. */
+    bool (*is_done)(struct dev_stream *s);
 };
 
 #ifdef __cplusplus

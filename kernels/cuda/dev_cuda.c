@@ -180,6 +180,11 @@ static void cuda_gemm(const struct dev_gemm *g, struct dev_stream *s)
         note(cudaErrorUnknown);
 }
 
+static bool cuda_is_done(struct dev_stream *s)
+{
+    return cudaStreamQuery(stream_of(s)) != cudaErrorNotReady;
+}
+
 const struct dev_ops DEV_CUDA = {
     .name = "cuda",
     .is_here = cuda_is_here,
@@ -204,4 +209,5 @@ const struct dev_ops DEV_CUDA = {
     .graph_launch = cuda_graph_launch,
     .graph_close = cuda_graph_close,
     .gemm = cuda_gemm,
+    .is_done = cuda_is_done,
 };

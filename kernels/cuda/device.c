@@ -71,6 +71,7 @@ void device_close(struct kern_device *d)
 {
     if (!d)
         return;
+    device_leave(d);
     if (d->stream)
         d->dev->stream_close(d->stream);
     for (size_t i = 0; i < d->n_taken; i++)
@@ -119,7 +120,9 @@ int device_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **ou
 int device_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e)
 {
     team_run(d->team, body, arg);
-    int rc = d->dev->sync(d->stream, e);
+    int rc = device_ranks_finish(d, e);
+    if (rc == ERR_OK)
+        rc = d->dev->sync(d->stream, e);
     d->is_staged = false;
     if (rc == ERR_OK && d->refusal)
         rc = err_set(e, ERR_UNSUPPORTED, "backend %s: %s", d->dev->name, d->refusal);

@@ -42,6 +42,12 @@ struct step_stage {
     size_t words;
 };
 
+/* The other ranks of the model; alone: no comm. */
+struct device_ranks {
+    struct comm *comm; /* of device memory */
+    struct err error;  /* the first: the group is over */
+};
+
 struct kern_device {
     const struct dev_ops *dev;
     const struct device_kernels *kernels;
@@ -69,6 +75,7 @@ struct kern_device {
     float *part; /* of split attention */
     size_t part_floats;
     uint32_t *count;
+    struct device_ranks ranks;
 };
 
 enum { LOGITS_ROWS = 16 };
@@ -122,6 +129,17 @@ void device_mix(struct kern_device *d, const struct kern_buffer *x, const struct
                 struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
 void device_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);
 
+/* ranks.c; _nccl: by NCCL, or through the host where that cannot be. */
+MUST_USE int device_join(struct kern_device *d, struct comm *host, struct err *e);
+MUST_USE int device_join_nccl(struct kern_device *d, struct comm *host, struct err *e);
+void device_leave(struct kern_device *d);
+void device_sum(struct kern_device *d, const struct kern_buffer *from, struct kern_buffer *to,
+                uint32_t n_tok);
+void device_share(struct kern_device *d, struct kern_buffer *x, uint32_t n_tok);
+uint64_t device_comm_us(const struct kern_device *d);
+/* Waits for the step's collectives; the group's error, then and later. */
+MUST_USE int device_ranks_finish(struct kern_device *d, struct err *e);
+
 /* The backend's functions, the same for every device. */
 MUST_USE int device_open(struct kern_device **out, const struct kern_options *o,
                          const struct dev_ops *dev, const struct device_kernels *kernels,
@@ -146,6 +164,7 @@ void device_read(struct kern_device *d, const struct kern_buffer *b, float *dst,
     .copy_blocks = device_copy_blocks, .begin = device_begin, .embed = device_embed,               \
     .project = device_project, .project_add = device_project_add, .add_norm = device_add_norm,     \
     .gate_up = device_gate_up, .mixer = device_mixer, .mix = device_mix, .add = device_add,        \
-    .attention = device_attention, .head = device_head, .write = device_write, .read = device_read
+    .attention = device_attention, .head = device_head, .write = device_write,                     \
+    .read = device_read, .sum = device_sum, .share = device_share, .comm_us = device_comm_us
 
 #endif

@@ -11,5 +11,6 @@ const struct kern_ops KERN_SIMT = {
     .name = "simt",
     .summary = "the CUDA kernels on an emulator: very slow, for tests",
     .open = simt_backend_open,
+    .join = device_join,
     DEVICE_OPS,
 };
