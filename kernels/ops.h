@@ -41,6 +41,7 @@ struct kern_options {
     uint32_t n_threads;          /* 0 = usable cores */
     uint32_t max_tok;            /* largest n_tok of a step */
     const char *instruction_set; /* NULL: the best of this machine; others for tests */
+    uint32_t device;             /* which of several; they are counted over again */
 };
 
 /* How keys and values are kept. f16: half precision or better. int8: bytes with a scale for each

@@ -2,6 +2,8 @@
  * read foreign memory, so each one is checked against the model's shapes before the device runs. */
 #include "engine/model/group.h"
 
+#include "kernels/comm/comm.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +60,10 @@ int model_open(struct model **out, const struct gguf *file, const struct model_o
     TRY(check_options(options, e));
     TRY(read_identity(m, file, e));
     TRY(kern_find(options->backend, &m->ops, e));
-    const struct kern_options kern = {options->n_threads, options->max_batch_tokens,
-                                      options->instruction_set};
+    const struct kern_options kern = {.n_threads = options->n_threads,
+                                      .max_tok = options->max_batch_tokens,
+                                      .instruction_set = options->instruction_set,
+                                      .device = options->ranks ? options->ranks->rank : 0};
     TRY(m->ops->open(&m->device, &kern, e));
     TRY(m->arch->load(m, file, e));
     TRY(group_ready(m, e));

@@ -346,10 +346,9 @@ static int agree(struct comm *host, const char *mine, char why[WHY_BYTES], struc
 
 static const char *prepare(struct nccl *n, ncclUniqueId *id)
 {
-    struct err e;
     if (!load(&n->call))
         return "the library could not be loaded";
-    if (n->dev->open(&e) != ERR_OK)
+    if (!n->dev->is_here())
         return "no device";
     n->scratch = n->dev->alloc(sizeof *n->scratch);
     if (!n->scratch)

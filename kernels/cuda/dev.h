@@ -39,7 +39,9 @@ struct dev_gemm {
 struct dev_ops {
     const char *name;
     bool (*is_here)(void); /* asks the driver: may take a second the first time */
-    MUST_USE int (*open)(struct err *e);
+    /* The index-th device, counted over again where there are fewer; of the calling thread, too. */
+    MUST_USE int (*open)(uint32_t index, struct err *e);
+    void (*enter)(uint32_t index); /* another thread works with that device, too */
     void (*memory)(size_t *free_bytes, size_t *total_bytes);
     void *(*alloc)(size_t n);      /* aligned to 256; NULL: none left. Content undefined. */
     void (*release)(void *p);      /* NULL is fine */

@@ -35,16 +35,24 @@ static bool cuda_is_here(void)
     return is_here;
 }
 
-static int cuda_open(struct err *e)
+static int cuda_open(uint32_t index, struct err *e)
 {
     int n = 0;
     cudaError_t rc = cudaGetDeviceCount(&n);
     if (rc != cudaSuccess || n == 0)
         return told(rc == cudaSuccess ? cudaErrorNoDevice : rc, "no device", e);
-    rc = cudaSetDevice(0);
+    rc = cudaSetDevice((int)(index % (uint32_t)n));
     if (rc != cudaSuccess)
         return told(rc, "cudaSetDevice", e);
     return ERR_OK;
+}
+
+static void cuda_enter(uint32_t index)
+{
+    int n = 0;
+    note(cudaGetDeviceCount(&n));
+    if (n > 0)
+        note(cudaSetDevice((int)(index % (uint32_t)n)));
 }
 
 static void cuda_memory(size_t *free_bytes, size_t *total_bytes)
@@ -189,6 +197,7 @@ const struct dev_ops DEV_CUDA = {
     .name = "cuda",
     .is_here = cuda_is_here,
     .open = cuda_open,
+    .enter = cuda_enter,
     .memory = cuda_memory,
     .alloc = cuda_alloc,
     .release = cuda_release,

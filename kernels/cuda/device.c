@@ -53,8 +53,9 @@ int device_open(struct kern_device **out, const struct kern_options *o, const st
     d->dev = dev;
     d->kernels = kernels;
     d->max_tok = o->max_tok;
+    d->index = o->device;
     arena_init(&d->arena, SIZE_MAX / 2);
-    rc = dev->open(e);
+    rc = dev->open(o->device, e);
     if (rc == ERR_OK)
         rc = team_open(&d->team, o->n_threads, e);
     if (rc == ERR_OK && !(d->stream = dev->stream_open()))
@@ -71,6 +72,8 @@ void device_close(struct kern_device *d)
 {
     if (!d)
         return;
+    if (d->stream)
+        d->dev->enter(d->index);
     device_leave(d);
     if (d->stream)
         d->dev->stream_close(d->stream);
@@ -117,9 +120,24 @@ int device_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **ou
     return ERR_OK;
 }
 
+struct entered {
+    struct kern_device *d;
+    void (*body)(void *arg);
+    void *arg;
+};
+
+static void run_entered(void *arg)
+{
+    const struct entered *in = arg;
+    in->d->dev->enter(in->d->index);
+    in->body(in->arg);
+}
+
 int device_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e)
 {
-    team_run(d->team, body, arg);
+    struct entered in = {d, body, arg};
+    team_run(d->team, run_entered, &in);
+    d->dev->enter(d->index); /* the caller may be another thread than open's */
     int rc = device_ranks_finish(d, e);
     if (rc == ERR_OK)
         rc = d->dev->sync(d->stream, e);

@@ -56,7 +56,7 @@ struct kern_device {
     struct arena arena; /* small host structs */
     void **taken;       /* device memory, released at close */
     size_t n_taken, max_taken;
-    uint32_t max_tok;
+    uint32_t index, max_tok; /* index: which of several devices */
     size_t weight_bytes;
     const char *refusal; /* what an op could not do: told by run, then and later */
     struct kern_kv *kv;

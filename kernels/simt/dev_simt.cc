@@ -90,10 +90,12 @@ static bool simt_is_here(void)
     return true;
 }
 
-static int simt_open(struct err *)
+static int simt_open(uint32_t, struct err *)
 {
     return ERR_OK;
 }
+
+static void simt_enter(uint32_t) {}
 
 static void simt_memory(size_t *free_bytes, size_t *total_bytes)
 {
@@ -254,6 +256,7 @@ extern "C" const struct dev_ops DEV_SIMT = {
     "simt",
     simt_is_here,
     simt_open,
+    simt_enter,
     simt_memory,
     simt_alloc,
     simt_release,

@@ -105,7 +105,8 @@ static bool open_cache(struct cache *c, const struct flavour *f, uint32_t thread
 {
     static double inv_freq[D_HEAD / 2];
     struct err e;
-    const struct kern_options o = {threads, N_SEQ * CHUNK, f->instruction_set};
+    const struct kern_options o = {
+        .n_threads = threads, .max_tok = N_SEQ * CHUNK, .instruction_set = f->instruction_set};
     for (uint32_t i = 0; i < D_HEAD / 2; i++)
         inv_freq[i] = pow(10000.0, -2.0 * i / D_HEAD);
     const struct kern_attn_shape shape = {.n_layer = 1,

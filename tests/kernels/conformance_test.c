@@ -183,7 +183,7 @@ static void test_unknown_instruction_set(void **state)
 {
     struct err e;
     struct kern_device *d;
-    const struct kern_options o = {1, 1, "quantum"};
+    const struct kern_options o = {.n_threads = 1, .max_tok = 1, .instruction_set = "quantum"};
     (void)state;
     assert_int_equal(KERN_CPU.open(&d, &o, &e), ERR_UNSUPPORTED);
     assert_null(d);
@@ -197,7 +197,7 @@ static void test_head_size_refused(void **state)
     struct kern_kv *kv;
     const double inv_freq[4] = {1, 1, 1, 1};
     const struct kern_attn_shape shape = {1, 1, 1, 8, 8, 1, {inv_freq}, 1, 1, 16, KERN_KV_F16};
-    const struct kern_options o = {1, 1, NULL};
+    const struct kern_options o = {.n_threads = 1, .max_tok = 1};
     (void)state;
     assert_ok(KERN_CPU.open(&d, &o, &e), &e);
     assert_int_equal(KERN_CPU.kv(d, &shape, &kv, &e), ERR_UNSUPPORTED);

@@ -23,7 +23,7 @@ static void open_cache(struct cache *c, const struct kern_ops *ops, enum kern_kv
 {
     static const double INV_FREQ[D_HEAD / 2] = {1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003};
     struct err e;
-    const struct kern_options o = {1, N_PAST, NULL};
+    const struct kern_options o = {.n_threads = 1, .max_tok = N_PAST};
     const struct kern_attn_shape shape = {.n_layer = N_LAYER,
                                           .n_head = HEADS,
                                           .n_head_kv = KV_HEADS,

@@ -50,7 +50,7 @@ int bare_run(const char *group, const struct CMUnitTest *tests, size_t n)
     const char *filter = getenv("TEST_FILTER");
     int n_failed = 0, n_run = 0;
     struct err e;
-    if (DEV_CUDA.open(&e) != ERR_OK) {
+    if (DEV_CUDA.open(0, &e) != ERR_OK) {
         printf("%s: %s\n", group, e.msg);
         return NO_DEVICE;
     }

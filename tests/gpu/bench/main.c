@@ -138,7 +138,7 @@ int main(int argc, char **argv)
         return 2;
     }
     o.dev = device_of(o.backend);
-    if (o.dev && o.dev->open(&e) != ERR_OK) {
+    if (o.dev && o.dev->open(0, &e) != ERR_OK) {
         fprintf(stderr, "engine-bench: %s\n", e.msg);
         return EXIT_NO_DEVICE;
     }

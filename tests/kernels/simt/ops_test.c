@@ -149,7 +149,7 @@ static void test_head_size_refused(void **state)
     struct kern_kv *kv;
     const double inv_freq[4] = {1, 1, 1, 1};
     const struct kern_attn_shape shape = {1, 1, 1, 12, 8, 1, {inv_freq}, 1, 1, 16, KERN_KV_F16};
-    const struct kern_options o = {1, 1, NULL};
+    const struct kern_options o = {.n_threads = 1, .max_tok = 1};
     (void)state;
     assert_ok(TEST_KERN.open(&d, &o, &e), &e);
     assert_int_equal(TEST_KERN.kv(d, &shape, &kv, &e), ERR_UNSUPPORTED);
