@@ -128,7 +128,14 @@ int course_feed_row(struct course *c, const struct scored_row *row, struct arena
                     struct course_result *out, struct err *e)
 {
     out->n = 0;
-    if (row->row <= c->ord || !c->policy)
+    if (row->row <= c->ord)
+        return ERR_OK;
+    if (row->row < c->law_from) {
+        c->ord = row->row;
+        vouch_row(c, row);
+        return ERR_OK;
+    }
+    if (!c->policy)
         return ERR_OK;
     struct policy_event ev = {
         .kind = EVENT_ROW, .now_us = (uint64_t)row->committed_us, .row = row_of(c, row)};
@@ -233,6 +240,19 @@ static int find_kind(struct str name, enum policy_event_kind *out, struct err *e
     return err_set(e, ERR_CORRUPT, "no event kind \"" STR_FMT "\"", STR_ARG(name));
 }
 
+/* The trial that another version of the laws had running. */
+static int read_ended(const struct json_at *payload, struct arena *a, struct decision_cause *cause,
+                      struct err *e)
+{
+    int64_t challenger = 0;
+    int rc = json_opt_str(payload, "experiment", &cause->ended, e);
+    cause->ended = arena_str(a, cause->ended.p ? cause->ended : STR(""));
+    if (rc == ERR_OK)
+        rc = json_opt_i64(payload, "challenger", 0, INT64_MAX, &challenger, e);
+    cause->champion_before = (uint64_t)challenger;
+    return rc;
+}
+
 static int feed(struct course *c, const struct stored_event *ev, const json_t *payload,
                 struct arena *a, struct course_result *out, struct err *e)
 {
@@ -244,6 +264,12 @@ static int feed(struct course *c, const struct stored_event *ev, const json_t *p
         if (changed == ERR_OK)
             vouch_event(c, ev);
         return changed;
+    }
+    if (str_eq_c(ev->kind, "law")) {
+        course_close(c);
+        c->law_from = ev->ord;
+        vouch_event(c, ev);
+        return ERR_OK;
     }
     if (!c->policy)
         return err_set(e, ERR_CORRUPT, "route %s: an event before its settings", c->route);
@@ -264,6 +290,8 @@ static int feed(struct course *c, const struct stored_event *ev, const json_t *p
                                    .reason = ev->reason,
                                    .champion_before = before.champion};
     rc = json_opt_str(&root, "why", &cause.why, e);
+    if (rc == ERR_OK && str_eq_c(cause.why, "upgrade"))
+        rc = read_ended(&root, a, &cause, e);
     return rc == ERR_OK ? decisions_of(c, &cause, a, out, e) : rc;
 }
 
@@ -275,6 +303,11 @@ int course_feed_event(struct course *c, const struct stored_event *ev, struct ar
     out->actions.n = 0;
     if (ev->ord <= c->ord || !str_eq_c(ev->route, c->route))
         return ERR_OK;
+    if (ev->ord < c->law_from && !str_eq_c(ev->kind, "law")) {
+        c->ord = ev->ord;
+        vouch_event(c, ev);
+        return ERR_OK;
+    }
     int rc = json_parse(ev->payload, 0, &payload, e);
     if (rc == ERR_OK)
         rc = feed(c, ev, payload, a, out, e);

@@ -6,7 +6,8 @@
  *
  * Kinds of events: settings (payload: policy settings), champion {"revision","why"}, start
  * {"revision","experiment","is_now","takes_non_inferior","is_own","is_revert"}, stop, promote,
- * rollback, hold, resume, crash, tick, experiment {"id","revisions":[champion,...], a plan's keys},
+ * rollback, hold, resume, crash, tick, law {"version"} (another version of the laws: what it is fed
+ * begins here), experiment {"id","revisions":[champion,...], a plan's keys},
  * experiment_stop. One thread. */
 #ifndef CONTROLLER_COURSE_H
 #define CONTROLLER_COURSE_H
@@ -16,6 +17,10 @@
 #include "schemas/codec.h"
 #include "schemas/revision.h"
 
+/* Grows with every change after which some rows would be decided otherwise, or a state be another
+ * one: what is in a database is then told apart by the version that made it (law_version.h).
+ * tests/e2e/test_upgrade.py fails where it should have grown. */
+enum { COURSE_LAW_VERSION = 1 };
 enum { COURSE_MAX_DECISIONS = POLICY_ACTIONS_MAX + 1 };
 
 typedef int course_revision_fn(void *ctx, uint64_t number, struct policy_revision *out,
@@ -25,6 +30,7 @@ struct course {
     char route[CODEC_MAX_NAME + 1];
     struct policy *policy; /* NULL before the first settings event */
     uint64_t ord;          /* everything up to here was fed */
+    uint64_t law_from; /* what is before is another version's: hashed, not fed; 0 = all is fed */
     /* SHA-256 chain over all of it, this route's rows and events; decisions carry it, so that they
      * vouch for what came before them. */
     char rows_hash[65];

@@ -141,7 +141,9 @@ static int add_action(const struct course *c, const struct decision_cause *cause
 static const char *own_action(const struct decision_cause *cause)
 {
     if (str_eq_c(cause->kind, "champion"))
-        return str_eq_c(cause->why, "rollback") ? "rollback" : "champion";
+        return str_eq_c(cause->why, "rollback") ? "rollback"
+               : cause->ended.n                 ? "expire"
+                                                : "champion";
     if (str_eq_c(cause->kind, "resume"))
         return "resume";
     if (str_eq_c(cause->kind, "stop") && str_eq_c(cause->actor, "guard"))
@@ -157,6 +159,7 @@ static int add_own(const struct course *c, const struct decision_cause *cause, c
     policy_view(c->policy, &v);
     d.action = str_from(action);
     d.reason = cause->reason;
+    d.experiment = cause->ended;
     d.from_revision = cause->champion_before;
     d.to_revision = v.champion;
     return add(c, cause, NULL, &d, a, out, e);

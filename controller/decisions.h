@@ -11,7 +11,8 @@ struct decision_cause {
     struct str kind;          /* of the event; empty for a scored row */
     struct str actor, reason; /* of the event; empty for rows and ticks: the law itself */
     struct str why;           /* of a champion event */
-    uint64_t champion_before;
+    struct str ended;         /* of an upgrade: the experiment that it ended */
+    uint64_t champion_before; /* of an upgrade: the challenger */
 };
 
 /* Fills out->decision from out->actions. Texts in the arena, or borrowed from cause and out. */

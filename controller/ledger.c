@@ -5,6 +5,7 @@
 #include "common/rng.h"
 #include "controller/finetune.h"
 #include "controller/guard.h"
+#include "controller/law_version.h"
 #include "controller/ledger_load.h"
 #include "controller/notices.h"
 
@@ -512,6 +513,8 @@ int ledger_open(struct ledger **out, const struct ledger_options *o, struct err 
     l->result = calloc(1, sizeof *l->result);
     int rc = l->route && l->result ? store_open(&l->store, o->database, e)
                                    : err_set(e, ERR_NOMEM, "no memory for the ledger");
+    if (rc == ERR_OK)
+        rc = law_version_check(l, e);
     if (rc == ERR_OK)
         rc = ledger_load(l, e);
     if (rc == ERR_OK)

@@ -35,7 +35,12 @@ struct ledger_route {
     uint64_t trial_version; /* ... since this version of it */
     bool is_dirty;
     bool is_held_by_switch; /* controller/kill_switch.h */
+    bool is_anew;           /* controller/law_version.h */
 };
+
+/* Whether the stored laws' states are what this version makes of the rows: yes, yes once they are
+ * made again, no. */
+enum law_fit { LAW_FITS, LAW_AGAIN, LAW_OTHER };
 
 struct kill_switch {
     bool is_on;
@@ -69,6 +74,8 @@ struct ledger {
     uint64_t desired_version;
     char desired_hash[65];
     struct kill_switch kill_switch;
+    enum law_fit law_fit; /* until the first batch */
+    char law_difference[402];
     struct mono committed; /* the last batch */
     /* the running batch */
     bool is_open;

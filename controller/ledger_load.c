@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/rng.h"
 #include "controller/kill_switch.h"
+#include "controller/law_version.h"
 #include "controller/notices.h"
 
 #include <stdio.h>
@@ -64,10 +65,22 @@ static int load_course(struct ledger *l, struct ledger_route *r, struct arena *a
     struct course *c = &r->course;
     struct stored_state st;
     struct err why = {0};
-    int rc = store_get_state(l->store, str_from(c->route), a, &st, e);
+    int rc = store_law_from(l->store, str_from(c->route), &c->law_from, e);
+    if (rc == ERR_OK)
+        rc = store_get_state(l->store, str_from(c->route), a, &st, e);
     if (rc != ERR_OK && rc != ERR_NOT_FOUND)
         return rc;
-    if (rc == ERR_OK && course_load(c, &st, &why) != ERR_OK) {
+    if (rc == ERR_OK && l->law_fit == LAW_OTHER) {
+        c->law_from = UINT64_MAX; /* until law_version_mark has said where */
+        r->is_dirty = true;
+        return catch_up(l, c, e);
+    }
+    bool is_usable = rc == ERR_OK && l->law_fit != LAW_AGAIN;
+    if (rc == ERR_OK && !is_usable)
+        err_set(&why, ERR_CONFLICT, "another version made it; the same decisions follow anew");
+    if (is_usable)
+        is_usable = course_load(c, &st, &why) == ERR_OK;
+    if (rc == ERR_OK && !is_usable) {
         log_event(LOG_WARN, "law.rebuild", "route=%s why=\"%s\"", c->route, why.msg);
         c->ord = 0;
         c->rows_hash[0] = 0;
@@ -463,7 +476,11 @@ int ledger_bring_up(struct ledger *l, struct err *e)
         struct ledger_route *r = &l->route[i];
         struct param_set params;
         struct policy_view v;
-        rc = bring_up_settings(l, r, e);
+        rc = law_version_mark(l, r, e);
+        if (rc == ERR_OK)
+            rc = bring_up_settings(l, r, e);
+        if (rc == ERR_OK)
+            rc = law_version_restart(l, r, e);
         if (rc == ERR_OK)
             rc = config_params(l, r, &params, e);
         if (rc != ERR_OK)
@@ -471,5 +488,7 @@ int ledger_bring_up(struct ledger *l, struct err *e)
         policy_view(r->course.policy, &v);
         rc = v.champion ? compare_config(l, r, &params, e) : first_revision(l, r, &params, e);
     }
+    if (rc == ERR_OK)
+        rc = law_version_keep(l, e);
     return rc == ERR_OK ? kill_switch_bring_up(l, e) : rc;
 }

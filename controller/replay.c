@@ -248,6 +248,11 @@ static int find_routes(struct replay *r, struct err *e)
         struct replayed *p = &r->route[r->n_route++];
         course_init(&p->course, db_col_str(q, 0), revision_of, r);
         p->last_ord = (uint64_t)db_col_i64(q, 1);
+        rc = store_law_from(r->store, db_col_str(q, 0), &p->course.law_from, e);
+        if (rc != ERR_OK)
+            break;
+        if (p->course.law_from > r->report->law_from)
+            r->report->law_from = p->course.law_from;
     }
     db_reset(q);
     r->report->n_routes = r->n_route;
@@ -275,6 +280,8 @@ static int check_state(struct replay *r, const struct replayed *p, struct err *e
 {
     struct stored_state was, now;
     struct arena a;
+    if (!p->course.policy && p->course.law_from) /* a route that was not configured any more */
+        return ERR_OK;
     arena_init(&a, 64 * MiB);
     int rc = store_get_state(r->store, str_from(p->course.route), &a, &was, e);
     if (rc == ERR_OK && p->course.policy)
@@ -286,6 +293,27 @@ static int check_state(struct replay *r, const struct replayed *p, struct err *e
                p->course.route, (unsigned long long)p->last_ord);
     arena_free(&a);
     return rc;
+}
+
+/* What another version of the laws decided is vouched for by the chain alone. */
+static int pass_sealed(struct replay *r, const struct course *c, struct err *e)
+{
+    struct db_stmt *q;
+    int rc =
+        store_statement(r->store, "SELECT number FROM decisions WHERE route=? AND ord<?", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_str(q, 1, str_from(c->route));
+    db_bind_i64(q, 2, (int64_t)c->law_from);
+    while ((rc = db_step(q, e)) == ERR_OK) {
+        uint64_t number = (uint64_t)db_col_i64(q, 0);
+        if (number > r->n_decisions)
+            continue;
+        r->is_matched[number] = true;
+        r->report->n_sealed++;
+    }
+    db_reset(q);
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
 static void check_unmatched(struct replay *r)
@@ -308,8 +336,11 @@ static int run(struct replay *r, struct err *e)
     r->is_matched = calloc(r->n_decisions + 1, sizeof *r->is_matched);
     if (!r->is_matched)
         TRY(err_set(e, ERR_NOMEM, "replay: no memory"));
+    for (uint32_t i = 0; i < r->n_route; i++)
+        TRY(pass_sealed(r, &r->route[i].course, e));
     TRY(store_walk_order(r->store, 0, feed_row, feed_event, r, e));
     check_unmatched(r);
+    r->report->decisions_agree = r->report->agrees;
     for (uint32_t i = 0; rc == ERR_OK && i < r->n_route; i++)
         rc = check_state(r, &r->route[i], e);
     if (rc == ERR_OK)

@@ -12,9 +12,13 @@
 
 struct replay_report {
     bool agrees;
+    bool decisions_agree; /* the chain and every decision do; states and columns may not */
     uint64_t n_rows, n_events, n_decisions, n_routes;
     uint64_t first_decision; /* number of the first that differs; 0 = none or not a decision */
-    char difference[512];    /* what differs first: recomputed against stored */
+    /* Decisions of another version of the laws (law_version.h): the chain holds over them, they are
+     * not recomputed. law_from: the place from which on all routes are; 0 = everything is. */
+    uint64_t n_sealed, law_from;
+    char difference[512]; /* what differs first: recomputed against stored */
 };
 
 /* ERR_OK when the comparison could be made, whatever it says; else the database cannot be read. */

@@ -6,9 +6,10 @@
 
 static json_t *report_json(const struct replay_report *r)
 {
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:s}", "agrees", r->agrees, "rows",
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "agrees", r->agrees, "rows",
                      (json_int_t)r->n_rows, "events", (json_int_t)r->n_events, "decisions",
-                     (json_int_t)r->n_decisions, "routes", (json_int_t)r->n_routes,
+                     (json_int_t)r->n_decisions, "routes", (json_int_t)r->n_routes, "sealed",
+                     (json_int_t)r->n_sealed, "recomputed_from", (json_int_t)r->law_from,
                      "first_decision", (json_int_t)r->first_decision, "difference", r->difference);
 }
 
@@ -21,12 +22,16 @@ static int print_report(struct cli *c, const struct replay_report *r)
     } else if (r->agrees) {
         printf("%llu decisions of %llu routes recomputed from %llu rows and %llu events: all "
                "agree\n",
-               (unsigned long long)r->n_decisions, (unsigned long long)r->n_routes,
+               (unsigned long long)(r->n_decisions - r->n_sealed), (unsigned long long)r->n_routes,
                (unsigned long long)r->n_rows, (unsigned long long)r->n_events);
     } else {
         printf("replay does NOT agree, first at decision %llu: %s\n",
                (unsigned long long)r->first_decision, r->difference);
     }
+    if (r->n_sealed && !c->json)
+        printf("%llu of the decisions, before row %llu, were made by another version of the laws: "
+               "the chain vouches for them, they are not recomputed\n",
+               (unsigned long long)r->n_sealed, (unsigned long long)r->law_from);
     return r->agrees ? CLI_OK : CLI_FAILED;
 }
 

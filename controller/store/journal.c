@@ -223,3 +223,19 @@ int store_get_state(struct store *s, struct str route, struct arena *a, struct s
     return out->state.p && out->settings.p ? ERR_OK
                                            : err_set(e, ERR_NOMEM, "no memory for a state");
 }
+
+int store_law_from(struct store *s, struct str route, uint64_t *out, struct err *e)
+{
+    struct db_stmt *q;
+    *out = 0;
+    int rc = store_statement(
+        s, "SELECT coalesce(max(ord),0) FROM events WHERE kind='law' AND route=?", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_str(q, 1, route);
+    rc = db_step(q, e);
+    if (rc == ERR_OK)
+        *out = (uint64_t)db_col_i64(q, 0);
+    db_reset(q);
+    return rc;
+}

@@ -21,6 +21,9 @@ typedef int stored_event_fn(const struct stored_event *ev, void *ctx, struct err
 MUST_USE int store_walk_events(struct store *s, uint64_t after, stored_event_fn *fn, void *ctx,
                                struct err *e);
 
+/* Place of the route's last event of kind "law"; 0 = none. */
+MUST_USE int store_law_from(struct store *s, struct str route, uint64_t *out, struct err *e);
+
 /* Counted rows and events with a place > after, in the one global order. */
 MUST_USE int store_walk_order(struct store *s, uint64_t after, scored_row_fn *row_fn,
                               stored_event_fn *event_fn, void *ctx, struct err *e);
