@@ -72,33 +72,56 @@ template <int HEADS> struct block_state {
     float *most, *sum, *out; /* [GROUPS][HEADS], the same, [GROUPS][HEADS][d_head] */
 };
 
+/* Steps of the KV block at `slot`: of its keys in lanes 0 to 15, of its values in the others. One
+ * load of two sectors in place of one for each key. */
+template <int FORMAT>
+__device__ __forceinline__ float load_steps(const attend_args &a, const chunk_range &r,
+                                            unsigned start, size_t slot)
+{
+    unsigned lane = threadIdx.x % 32, i = lane % KV_BLOCK, p = start + i;
+    if (!kv_type<FORMAT>::HAS_STEP || p < r.from || p >= r.to)
+        return 1;
+    return to_float(((const f16 *)(lane < KV_BLOCK ? a.kv.k_step : a.kv.v_step))[slot + i]);
+}
+
+/* A warp takes every WARPS-th KV block of the chunk and meets its positions in order. */
 template <int FORMAT, int HEADS, int LANES>
 __device__ __forceinline__ void walk(const attend_args &a, const chunk_range &r, unsigned t,
                                      unsigned head_kv, const float (&q)[HEADS][8],
                                      softmax_state<HEADS> &s)
 {
-    enum { KEYS = 32 / LANES, STRIDE = KEYS * WARPS };
+    enum { KEYS = 32 / LANES };
+    static_assert(KV_BLOCK % (KEYS * AHEAD) == 0, "whole rounds in a block");
     unsigned lane = threadIdx.x % 32, seq = a.step.seq[t], first = lane % LANES * 8;
     bool has_dims = first < a.d_head;
-    for (unsigned p = r.from + threadIdx.x / LANES;; p += STRIDE * AHEAD) {
-        uint4 k[AHEAD] = {}, v[AHEAD] = {};
-        float k_step[AHEAD] = {}, v_step[AHEAD] = {};
-        if (!__any_sync(0xFFFFFFFFu, p < r.to))
-            break;
+    unsigned start = (r.from / KV_BLOCK + threadIdx.x / 32) * KV_BLOCK;
+    for (; start < r.to; start += WARPS * KV_BLOCK) {
+        size_t slot = kv_slot(a.step, seq, start, head_kv, a.n_head_kv);
+        float steps = load_steps<FORMAT>(a, r, start, slot);
+        for (unsigned round = 0; round < KV_BLOCK; round += KEYS * AHEAD) {
+            uint4 k[AHEAD] = {}, v[AHEAD] = {};
+            bool is_real[AHEAD];
 #pragma unroll
-        for (unsigned i = 0; i < AHEAD; i++) {
-            if (p + i * STRIDE >= r.to || !has_dims)
-                continue;
-            size_t slot = kv_slot(a.step, seq, p + i * STRIDE, head_kv, a.n_head_kv);
-            k[i] = kv_load<FORMAT>(a.kv.k, slot, a.d_head, first);
-            v[i] = kv_load<FORMAT>(a.kv.v, slot, a.d_head, first);
-            k_step[i] = kv_step<FORMAT>(a.kv.k_step, slot);
-            v_step[i] = kv_step<FORMAT>(a.kv.v_step, slot);
+            for (unsigned i = 0; i < AHEAD; i++) {
+                unsigned key = round + i * KEYS + lane / LANES, p = start + key;
+                is_real[i] = p >= r.from && p < r.to;
+                if (!is_real[i] || !has_dims)
+                    continue;
+                k[i] = kv_load<FORMAT>(a.kv.k, slot + key, a.d_head, first);
+                v[i] = kv_load<FORMAT>(a.kv.v, slot + key, a.d_head, first);
+            }
+#pragma unroll
+            for (unsigned i = 0; i < AHEAD; i++) {
+                int key = (int)(round + i * KEYS + lane / LANES);
+                float k_step = 1, v_step = 1;
+                if (kv_type<FORMAT>::HAS_STEP) {
+                    k_step = __shfl_sync(0xFFFFFFFFu, steps, key);
+                    v_step = __shfl_sync(0xFFFFFFFFu, steps, KV_BLOCK + key);
+                }
+                meet<HEADS, LANES>(q, kv_type<FORMAT>::open(k[i], k_step),
+                                   kv_type<FORMAT>::open(v[i], v_step), is_real[i], s);
+            }
         }
-#pragma unroll
-        for (unsigned i = 0; i < AHEAD; i++)
-            meet<HEADS, LANES>(q, kv_type<FORMAT>::open(k[i], k_step[i]),
-                               kv_type<FORMAT>::open(v[i], v_step[i]), p + i * STRIDE < r.to, s);
     }
 }
 

@@ -51,18 +51,31 @@ __device__ __forceinline__ float step_of(const head_pairs &p)
     return to_float(step);
 }
 
+/* A lane's two values as one store, so that a warp writes whole sectors. */
 template <class T>
-__device__ __forceinline__ void put_pair(void *cache, size_t at, float a, float b)
+__device__ __forceinline__ void put_halves(void *cache, size_t at, float a, float b)
 {
-    from_float(((T *)cache)[at], a);
-    from_float(((T *)cache)[at + 1], b);
+    T low, high;
+    from_float(low, a);
+    from_float(high, b);
+    *(unsigned *)((T *)cache + at) = (unsigned)low.bits | (unsigned)high.bits << 16;
 }
 
-__device__ __forceinline__ void put_bytes(void *cache, size_t at, float a, float b, float step)
+__device__ __forceinline__ void put_bytes(void *cache, size_t at, unsigned a, unsigned b)
 {
-    signed char *to = (signed char *)cache + at;
-    to[0] = step > 0 ? (signed char)fminf(fmaxf(rintf(a / step), -127.0f), 127.0f) : 0;
-    to[1] = step > 0 ? (signed char)fminf(fmaxf(rintf(b / step), -127.0f), 127.0f) : 0;
+    *(uint16_t *)((char *)cache + at) = (uint16_t)((a & 255) | (b & 255) << 8);
+}
+
+__device__ __forceinline__ unsigned fp8_of(float v)
+{
+    fp8 f;
+    from_float(f, v);
+    return f.bits;
+}
+
+__device__ __forceinline__ unsigned int8_of(float v, float step)
+{
+    return step > 0 ? (unsigned)(int)fminf(fmaxf(rintf(v / step), -127.0f), 127.0f) : 0;
 }
 
 template <int FORMAT>
@@ -82,13 +95,13 @@ __device__ __forceinline__ void append(const heads_args &g, const head_pairs &p,
         if (2 * pair >= g.d_head)
             break;
         if (FORMAT == KV_F16)
-            put_pair<f16>(cache, at, p.a[i], p.b[i]);
+            put_halves<f16>(cache, at, p.a[i], p.b[i]);
         else if (FORMAT == KV_BF16)
-            put_pair<bf16>(cache, at, p.a[i], p.b[i]);
+            put_halves<bf16>(cache, at, p.a[i], p.b[i]);
         else if (FORMAT == KV_FP8)
-            put_pair<fp8>(cache, at, p.a[i], p.b[i]);
+            put_bytes(cache, at, fp8_of(p.a[i]), fp8_of(p.b[i]));
         else
-            put_bytes(cache, at, p.a[i], p.b[i], step);
+            put_bytes(cache, at, int8_of(p.a[i], step), int8_of(p.b[i], step));
     }
 }
 

@@ -81,13 +81,8 @@ __device__ __forceinline__ uint4 kv_load(const void *cache, size_t slot, unsigne
     const char *p = (const char *)cache + (slot * d_head + first) * kv_type<FORMAT>::BYTES;
     if (kv_type<FORMAT>::BYTES == 2)
         return ld128(p);
-    uint2 u = *(const uint2 *)p;
+    uint2 u = ld64(p);
     return {u.x, u.y, 0, 0};
-}
-
-template <int FORMAT> __device__ __forceinline__ float kv_step(const void *steps, size_t slot)
-{
-    return kv_type<FORMAT>::HAS_STEP ? to_float(((const f16 *)steps)[slot]) : 1.0f;
 }
 
 #endif

@@ -5,7 +5,7 @@
  * ROWS * AHEAD loads are in flight while the last are multiplied. Activations, normed, stand in
  * shared memory in an order in which neither their stores nor the lanes' loads share a bank. Bytes:
  * each weight byte is loaded once per TOKENS tokens; per step at one token the panel's bytes, which
- * tests/kernels/simt/budget_test.c holds against the emulator's count. */
+ * tests/kernels/simt/traffic_test.c holds against the emulator's count. */
 #include "kernels/cuda/format.h"
 #include "kernels/cuda/launchers.h"
 

@@ -16,6 +16,11 @@ __device__ __forceinline__ uint4 ld128(const void *p)
     return *(const uint4 *)p;
 }
 
+__device__ __forceinline__ uint2 ld64(const void *p)
+{
+    return *(const uint2 *)p;
+}
+
 __device__ __forceinline__ void st128(void *p, uint4 v)
 {
     *(uint4 *)p = v;
@@ -100,6 +105,7 @@ struct mma_call {
 void ldmatrix_body(void **calls, uint32_t mask);
 void mma_body(void **calls, uint32_t mask);
 void copy16(void *dst, const void *src, const void *device, bool is_write);
+void load8(void *dst, const void *src);
 unsigned load_acquire(const unsigned *p);
 void copy_async(void *shared, const void *global, int bytes, int valid);
 void copy_commit();
@@ -118,6 +124,13 @@ static inline uint4 ld128_stream(const void *p)
 {
     uint4 v;
     simt::copy16(&v, p, p, false);
+    return v;
+}
+
+static inline uint2 ld64(const void *p)
+{
+    uint2 v;
+    simt::load8(&v, p);
     return v;
 }
 

@@ -12,6 +12,13 @@ void copy16(void *dst, const void *src, const void *device, bool is_write)
     memcpy(dst, src, 16);
 }
 
+void load8(void *dst, const void *src)
+{
+    if (m.is_checked)
+        access(src, 8, false, __builtin_return_address(0));
+    memcpy(dst, src, 8);
+}
+
 void copy_async(void *shared, const void *global, int bytes, int valid)
 {
     const void *pc = __builtin_return_address(0);

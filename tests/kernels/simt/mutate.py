@@ -1,0 +1,481 @@
+#!/usr/bin/env python3
+"""Mutation test of the kernels: does a test notice when a barrier, fence, wait or bound is missing?
+
+Every .cu of kernels/cuda and every header with device code (but the wrappers of single
+instructions) is rewritten so that each mutation is switched on by its number at run time:
+    __syncthreads();      ->  { if (!mutant(7)) __syncthreads(); }
+    if (i >= n) return;   ->  if (!mutant(8) && (i >= n)) return;
+    a && i < n            ->  a && (mutant(9) || (i < n))
+    for (...; i < n; ...) ->  for (...; (mutant(10) ? i <= n : i < n); ...)
+One compilation then serves all mutants of a build. Each runs in the emulator's suites that reach it
+(tests named simt.NAME.check, then .fast); the first failure or report ends it. New kernels and new
+suites need no entry here. A mutant that no suite notices needs a line in mutants.tsv: its key as
+printed, a tab, and why the removed part is redundant. Better: a test that notices.
+
+    mutate.py BUILD          all mutants (about half an hour of one core)
+    mutate.py BUILD --quick  three mutants of one .cu, chosen by the sources' content
+    mutate.py --list         keys without building; any word more: only keys with it
+Exit 0: all caught or argued. 77: nothing to build with."""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+KERNELS = ROOT / "kernels" / "cuda"
+ARGUED = Path(__file__).with_name("mutants.tsv")
+# One instruction a function: their device bodies are asm, compared on a device by tests/gpu.
+WRAPPERS = {"dialect.h", "ptx.h", "hopper.h", "number.h"}
+
+CALL = re.compile(r"\b(\w*(?:sync|fence|wait|arrive|commit|expect)\w*)\s*(?:<[^<>;()]*>)?\(")
+RELATION = re.compile(r" (<|>|<=|>=) ")
+ONE_THREAD = re.compile(r"\b(lane|threadIdx\.x[^=]*|first) == 0\b")
+CONSTANT = re.compile(r"^[\s()\-+*/]*(?:[A-Z0-9_]+(?:::)?|\d+u?|\(\w+\)|[\s()\-+*/])+$")
+
+RUNTIME = r"""
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+static unsigned chosen;
+static unsigned char reached[1 << 14];
+__attribute__((constructor)) static void begin(void)
+{
+    const char *n = getenv("MILEPOST_MUTANT");
+    chosen = n ? (unsigned)strtoul(n, NULL, 10) : 0;
+}
+bool simt_mutant(unsigned n)
+{
+    reached[n] = 1;
+    return n == chosen;
+}
+__attribute__((destructor)) static void end(void)
+{
+    const char *path = getenv("MILEPOST_MUTANTS_REACHED");
+    FILE *f = path ? fopen(path, "w") : NULL;
+    for (unsigned i = 0; f && i < sizeof reached; i++)
+        if (reached[i])
+            fprintf(f, "%u\n", i);
+    if (f)
+        fclose(f);
+}
+"""
+
+
+def blank(text):
+    """Comments, strings and preprocessor lines as spaces, so that positions stay."""
+    pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|(?m:^[ ]*#(?:\\\n|[^\n])*)'
+    return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+
+
+def closing(text, at):
+    """Position of what closes the bracket at `at`."""
+    pairs = {"(": ")", "{": "}", "[": "]"}
+    depth = 0
+    for i in range(at, len(text)):
+        if text[i] in pairs:
+            depth += 1
+        elif text[i] in ")}]":
+            depth -= 1
+            if depth == 0:
+                return i
+    raise ValueError("unbalanced brackets")
+
+
+def functions(text):
+    """(name, start, end) of each body of device code."""
+    end = 0
+    for m in re.finditer(r"__device__|__global__", text):
+        if m.start() < end:
+            continue
+        brace, semicolon = text.find("{", m.end()), text.find(";", m.end())
+        if brace < 0 or 0 <= semicolon < brace:
+            continue
+        names = re.findall(r"(\w+)\s*\(", re.sub(r"__launch_bounds__\(\w+\)", "",
+                                                 text[m.end():brace]))
+        end = closing(text, brace)
+        yield names[0], brace + 1, end
+
+
+def operands(text, start, end):
+    """Where the operands of the outermost && or || of text[start:end] lie, and which of both."""
+    depth, parts, sign, at = 0, [], "", start
+    for i in range(start, end):
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+        if depth == 0 and text[i:i + 2] in ("&&", "||"):
+            if sign and sign != text[i:i + 2]:
+                return [(start, end)], ""
+            sign = text[i:i + 2]
+            parts.append((at, i))
+            at = i + 2
+    return parts + [(at, end)], sign
+
+
+def trim(text, start, end):
+    while text[start].isspace():
+        start += 1
+    while text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+class Mutant:
+    def __init__(self, file, function, kind, start, end, before, after):
+        self.file, self.function, self.kind = file, function, kind
+        self.start, self.end, self.before, self.after = start, end, before, after
+        self.number = self.line = 0
+        self.key = self.result = ""
+
+
+def is_bound(fragment):
+    return bool(RELATION.search(fragment) or ONE_THREAD.search(fragment))
+
+
+def mutants_of_condition(add, text, start, end, alone):
+    """alone: what to make of a condition of one operand: 'true', 'false' or 'wider'."""
+    parts, sign = operands(text, start, end)
+    for a, b in parts:
+        a, b = trim(text, a, b)
+        if not is_bound(text[a:b]):
+            continue
+        want = {"&&": "true", "||": "false"}.get(sign, alone)
+        if want == "true":
+            add("bound", a, b, "(simt_mutant(%d) || (", "))")
+        elif want == "false":
+            add("bound", a, b, "(!simt_mutant(%d) && (", "))")
+        elif not CONSTANT.match(RELATION.split(text[a:b])[-1]):
+            wider = re.sub(r" ([<>]) ", r" \1= ", text[a:b], count=1)
+            if wider != text[a:b]:
+                add("bound", a, b, f"(simt_mutant(%d) ? {wider} : ", ")")
+
+
+def find_calls(add, text, start, end):
+    for m in CALL.finditer(text, start, end):
+        name, last = m.group(1), closing(text, m.end() - 1) + 1
+        if name.startswith("ld_acquire"):
+            continue
+        if not re.search(r"[;{})]\s*$", text[start - 1:m.start()]) or text[last] != ";":
+            continue
+        kind = "barrier" if "sync" in name else "fence" if "fence" in name else "wait"
+        add(kind, m.start(), last + 1, "{ if (!simt_mutant(%d)) ", " }")
+    for m in re.finditer(r"\bld_acquire\(", text[start:end]):
+        a = start + m.start()
+        b = closing(text, start + m.end() - 1)
+        pointer = text[start + m.end():b]
+        add("fence", a, b + 1, f"(simt_mutant(%d) ? *({pointer}) : ", ")")
+
+
+def find_conditions(add, text, start, end):
+    for m in re.finditer(r"\b(if|while|for)\s*\(", text[start:end]):
+        a = start + m.end()
+        b = closing(text, a - 1)
+        if m.group(1) == "for":
+            semicolons = [i for i in range(a, b) if text[i] == ";"]
+            if len(semicolons) == 2 and text[semicolons[0] + 1:semicolons[1]].strip():
+                mutants_of_condition(add, text, semicolons[0] + 1, semicolons[1], "wider")
+        elif m.group(1) == "while":
+            mutants_of_condition(add, text, a, b, "wider")
+        else:
+            leaves = re.match(r"\s*(return|continue|break)\b", text[b + 1:])
+            mutants_of_condition(add, text, a, b, "false" if leaves else "true")
+
+
+def find_choices(add, text, start, end):
+    """c ? a : b becomes a."""
+    for m in re.finditer(r"\?", text[start:end]):
+        b = start + m.start()
+        a, depth = b - 1, 0
+        while a >= start:
+            depth += (text[a] in ")]}") - (text[a] in "([{")
+            is_assignment = text[a] == "=" and text[a - 1] not in "<>=!" and text[a + 1] != "="
+            if depth < 0 or depth == 0 and (text[a] in ",;:{?" or is_assignment):
+                break
+            a -= 1
+        a += 1
+        word = re.match(r"\s*return\b", text[a:b])
+        mutants_of_condition(add, text, a + (word.end() if word else 0), b, "true")
+
+
+def find_values(add, text, start, end, found):
+    """Comparisons elsewhere: `bool is_inside = i < n`, an argument."""
+    for m in RELATION.finditer(text, start, end):
+        if any(f.start <= m.start() < f.end for f in found):
+            continue
+        a = max(text.rfind(c, start, m.start()) for c in "=(,;{[")
+        if text[a] == "=" and text[a - 1] in "<>" or re.search(r"\b(for|if|while)\s*$", text[:a]):
+            continue
+        if text[a] == ";" or text[a] == "{":
+            continue
+        b, depth = m.end(), 0
+        while depth > 0 or text[b] not in ",;)]?":
+            depth += (text[b] in "([{") - (text[b] in ")]}")
+            b += 1
+        a, b = trim(text, a + 1, b)
+        if "&&" not in text[a:b] and "||" not in text[a:b]:
+            add("bound", a, b, "(simt_mutant(%d) || (", "))")
+
+
+def find_mutants(path):
+    text = blank(path.read_text())
+    found = []
+    for name, start, end in functions(text):
+        def add(kind, a, b, before, after):
+            found.append(Mutant(path.name, name, kind, a, b, before, after))
+        find_calls(add, text, start, end)
+        find_conditions(add, text, start, end)
+        find_choices(add, text, start, end)
+        find_values(add, text, start, end, found)
+    found.sort(key=lambda m: (m.start, -m.end))
+    seen = {}
+    for m in found:
+        m.line = text.count("\n", 0, m.start) + 1
+        fragment = " ".join(text[m.start:m.end].split())
+        m.key = f"{m.file} {m.function}: {fragment}"
+        seen[m.key] = seen.get(m.key, 0) + 1
+        if seen[m.key] > 1:
+            m.key += f" #{seen[m.key]}"
+    return found
+
+
+def rewrite(text, mutants):
+    inserts = []
+    for m in mutants:
+        before = m.before.replace("%d", str(m.number))
+        inserts.append((m.start, 1, -m.end, before))
+        inserts.append((m.end, 0, -m.start, m.after))
+    for at, _, _, piece in sorted(inserts, reverse=True):
+        text = text[:at] + piece + text[at:]
+    return 'extern "C" bool simt_mutant(unsigned n);\n#line 1\n' + text
+
+
+def all_mutants():
+    files = sorted(KERNELS.glob("*.cu"))
+    files += sorted(p for p in KERNELS.glob("*.h")
+                    if p.name not in WRAPPERS and "__device__" in p.read_text())
+    mutants = [m for path in files for m in find_mutants(path)]
+    for i, m in enumerate(mutants):
+        m.number = i + 1
+    return mutants
+
+
+def read_argued(mutants):
+    argued, keys, errors = {}, {m.key for m in mutants}, []
+    for i, line in enumerate(ARGUED.read_text().splitlines()):
+        if not line or line.startswith("#"):
+            continue
+        key, _, why = line.partition("\t")
+        if not why.strip():
+            errors.append(f"{ARGUED.name}:{i + 1}: no tab and argument after the key")
+        elif key not in keys:
+            errors.append(f"{ARGUED.name}:{i + 1}: no such mutant any more, remove the line: {key}")
+        argued[key] = why
+    return argued, errors
+
+
+class Build:
+    """Objects and suites with mutants, from the commands of an existing build."""
+
+    def __init__(self, build, scratch):
+        self.build, self.scratch = Path(build).resolve(), Path(scratch)
+        self.compile = json.loads((self.build / "compile_commands.json").read_text())
+        runtime = self.scratch / "mutant.c"
+        runtime.write_text(RUNTIME)
+        self.runtime = self.scratch / "mutant.o"
+        subprocess.run(["cc", "-O2", "-c", runtime, "-o", self.runtime], check=True)
+
+    def sources(self, mutants):
+        folder = self.scratch / "kernels" / "cuda"
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in {m.file for m in mutants}:
+            text = (KERNELS / file).read_text()
+            (folder / file).write_text(rewrite(text, [m for m in mutants if m.file == file]))
+
+    def object(self, file, variant):
+        """Compiles a .cu, mutated or not, against mutated headers; the path and what it replaces."""
+        library = "simt_kernels_check" if variant == "check" else "simt_kernels"
+        for entry in self.compile:
+            words = shlex.split(entry["command"])
+            if Path(entry["file"]).name != file or f"/{library}.dir/" not in entry["command"]:
+                continue
+            source = self.scratch / "kernels" / "cuda" / file
+            if not source.exists():
+                source.write_text((KERNELS / file).read_text())
+            out = self.scratch / f"{file}.{variant}.o"
+            old, at = words[words.index("-o") + 1], words.index("-o")
+            words = words[:at] + ["-o", str(out), "-c", str(source), "-w", "-g0"]
+            words.insert(1 + words[0].endswith("ccache"), f"-I{self.scratch}")
+            subprocess.run(words, cwd=self.build, check=True)
+            return out, old
+        raise SystemExit(f"{file} is not compiled by this build")
+
+    def suites(self, variant):
+        show = subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build, check=True,
+                              capture_output=True, text=True)
+        for test in json.loads(show.stdout)["tests"]:
+            m = re.fullmatch(rf"simt\.(\w+)\.{variant}", test["name"])
+            if m and m.group(1) != "emulator":
+                yield m.group(1), Path(test["command"][0])
+
+    def link(self, program, objects):
+        name = str(program.relative_to(self.build))
+        show = subprocess.run(["ninja", "-t", "commands", name], cwd=self.build, check=True,
+                              capture_output=True, text=True)
+        words = shlex.split(show.stdout.strip().splitlines()[-1])
+        words = [w for w in words if w not in (":", "&&")]
+        replaced = {old for _, old in objects}
+        out = self.scratch / program.name
+        words[words.index("-o") + 1] = str(out)
+        words = [w for w in words if w not in replaced]
+        words[1:1] = [str(o) for o, _ in objects] + [str(self.runtime)]
+        subprocess.run(words, cwd=self.build, check=True)
+        return out
+
+
+def run_suite(program, number, cpu_s, reached=None):
+    """'' when it passes, else what told."""
+    env = dict(os.environ, MILEPOST_MUTANT=str(number))
+    if reached:
+        env["MILEPOST_MUTANTS_REACHED"] = str(reached)
+
+    def limit():
+        if not reached:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 5))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.nice(5)
+
+    p = subprocess.Popen([str(program)], env=env, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+                         stderr=subprocess.STDOUT, errors="replace", preexec_fn=limit)
+    told = ""
+    for line in p.stdout:
+        if re.match(r"simt: |ERROR: |\[  ERROR   \]", line):
+            told = re.sub(r"^(simt|ERROR): ", "", line.strip())[:110]
+            p.kill()
+            break
+    p.stdout.close()
+    code = p.wait()
+    return told or ("" if code == 0 else f"ends with {code}")
+
+
+def cpu_of(work):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+class Suite:
+    def __init__(self, name, program, scratch):
+        self.name, self.program = name, program
+        reached = scratch / f"{name}.reached"
+        told, cpu = cpu_of(lambda: run_suite(program, 0, 0, reached))
+        if told:
+            raise SystemExit(f"{name} fails without a mutant: {told}")
+        self.cpu_s = cpu
+        self.limit_s = int(2 * cpu) + 10
+        self.reached = {int(n) for n in reached.read_text().split()}
+
+
+def try_mutant(m, suites):
+    mine = [s for s in suites if m.number in s.reached]
+    m.result = "" if mine else "not reached"
+    for s in mine:
+        told = run_suite(s.program, m.number, s.limit_s)
+        if told:
+            m.result = f"caught by {s.name}: {told}"
+            return m
+    return m
+
+
+def report(mutants, argued, started):
+    counts = {"caught": 0, "argued": 0, "survived": 0}
+    bad = []
+    for m in mutants:
+        is_caught = m.result.startswith("caught")
+        state = "caught" if is_caught else "argued" if m.key in argued else "survived"
+        counts[state] += 1
+        if state == "survived":
+            bad.append(f"{m.file}:{m.line}: {m.result or 'survived'}: {m.key}")
+        elif is_caught and m.key in argued:
+            bad.append(f"{ARGUED.name}: is caught after all, remove the line: {m.key}")
+    print(f"{len(mutants)} mutants: " + ", ".join(f"{n} {s}" for s, n in counts.items())
+          + f"; {time.time() - started:.0f} s")
+    return bad
+
+
+def choose(mutants, argued):
+    """Three mutants of one .cu: another sample whenever a kernel changes."""
+    seed = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(KERNELS.glob("*.cu")))).digest()
+    open_ones = [m for m in mutants if m.key not in argued and m.file.endswith(".cu")]
+    files = sorted({m.file for m in open_ones})
+    file = files[seed[0] % len(files)]
+    mine = [m for m in open_ones if m.file == file]
+    return [mine[(seed[1] + i * len(mine) // 3) % len(mine)] for i in range(min(3, len(mine)))]
+
+
+def test(build, mutants, chosen, argued, is_quick, jobs):
+    started = time.time()
+    with tempfile.TemporaryDirectory(prefix="milepost-mutants-") as folder:
+        scratch = Path(folder)
+        b = Build(build, scratch)
+        b.sources(chosen if is_quick else mutants)
+        files = sorted({m.file for m in chosen}) if is_quick else \
+            sorted(p.name for p in KERNELS.glob("*.cu"))
+        suites = []
+        for variant in ["check"] if is_quick else ["check", "fast"]:
+            objects = [b.object(f, variant) for f in files]
+            programs = [(n, b.link(p, objects)) for n, p in b.suites(variant)]
+            if is_quick:
+                programs = [p for p in programs if p[0] == "ops"]
+            suites += sorted((Suite(f"{n}.{variant}", p, scratch) for n, p in programs),
+                             key=lambda s: s.cpu_s)
+            for s in suites:
+                print(f"{s.name}: {s.cpu_s:.0f} s, reaches {len(s.reached)} mutants", flush=True)
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for m in pool.map(lambda m: try_mutant(m, suites), chosen):
+                print(f"{m.file}:{m.line} {m.kind} {m.key.split(': ', 1)[1]!r} "
+                      f"{m.result or 'SURVIVED'}", flush=True)
+    return report(chosen, argued, started)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build", nargs="?")
+    parser.add_argument("words", nargs="*", help="only keys with one of these")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    o = parser.parse_args()
+    mutants = all_mutants()
+    argued, bad = read_argued(mutants)
+    if o.list:
+        words = o.words + ([o.build] if o.build else [])
+        for m in mutants:
+            if not words or any(w in m.key for w in words):
+                print(f"{m.kind}\t{m.key}\tline {m.line}")
+        return 0
+    if not o.build or not (Path(o.build) / "build.ninja").exists():
+        print("no ninja build given")
+        return 77
+    chosen = [m for m in mutants if not o.words or any(w in m.key for w in o.words)]
+    if o.quick:
+        chosen = choose(mutants, argued)
+    bad += test(o.build, mutants, chosen, argued, o.quick, o.jobs)
+    for line in bad:
+        print(line)
+    if bad:
+        print(f"A survivor wants a test that notices it, or a line in {ARGUED.relative_to(ROOT)}: "
+              "the key (after the file's line), a tab, why it is redundant.")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
