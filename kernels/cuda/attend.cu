@@ -5,8 +5,9 @@
  * that share a KV head. LANES lanes hold a key, eight dimensions each, so that a warp meets 32 /
  * LANES keys at once with 16-byte loads, two in flight. Chunks lie at fixed positions: the sums do
  * not depend on what else is in the batch. The block that counts last puts a token's chunks
- * together in order. Bytes: every key and value of the context once for each HEADS query heads; the
- * partial sums are (d_head + 2) floats for each chunk and head. */
+ * together in order. Bytes a token: 2 * positions * n_head_kv * (d_head * bytes of a value, + 2 for
+ * int8), each once for HEADS query heads (tests/kernels/simt/traffic_test.c: 0.999 of what moves);
+ * the partial sums are (d_head + 2) floats for each chunk and head. */
 #include "kernels/cuda/kv.h"
 #include "kernels/cuda/launchers.h"
 

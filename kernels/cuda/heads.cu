@@ -1,6 +1,7 @@
 /* Between the qkv product and attention: bias, norms of heads, rotation (RoPE, arXiv 2104.09864),
  * and keys and values into the cache. One warp a head of a token; lanes hold pairs of dimensions.
- * Moves the qkv row twice and writes each new key and value once: nothing beside the weights. */
+ * Moves the qkv row twice and writes each new key and value once, in whole sectors
+ * (tests/kernels/simt/traffic_test.c): nothing beside the weights. */
 #include "kernels/cuda/kv.h"
 #include "kernels/cuda/launchers.h"
 

@@ -35,7 +35,9 @@ enum panel_format {
 /* Weights [rows, cols] in streams of their own, row after row, so that neighbouring lanes load
  * neighbouring 16 bytes. A unit is what 16 bytes of `low` hold: 32 weights of 4 to 6 bits, 16 of
  * Q8_0, 8 of f16 or bf16, 4 of f32. Rows of f32 and f16 are padded with zeros to whole units, of
- * bf16 to four. All but f32 and f16 stand in groups for tensor cores (tile.h). */
+ * bf16 to four. All but f32 and f16 stand in groups for tensor cores, eight rows together (tile.h).
+ */
+enum { TILE_EIGHT = 8 };
 struct panel {
     uint32_t format, rows, cols, units; /* units of a row */
     const void *low;                    /* [rows][units] 16 bytes */

@@ -25,13 +25,22 @@ template <int BLOCKS> __device__ __forceinline__ unsigned group_size(const panel
     return left < BLOCKS ? left : BLOCKS;
 }
 
-/* Half floats i to i + n - 1, n at most 4, two a word; is_even: neighbours can be loaded at once.
- */
-__device__ __forceinline__ uint2 four_halves(const void *p, size_t i, unsigned n, bool is_even)
+/* Where `row` has item `first` of its `per_row` in a stream whose groups hold n: the eight rows
+ * around it stand together, group after group, so that a warp's load is one piece of memory. */
+__device__ __forceinline__ size_t place_of(const panel &w, unsigned row, unsigned per_row,
+                                           unsigned first, unsigned n)
+{
+    unsigned eight = row & ~(TILE_EIGHT - 1u), rows = w.rows - eight;
+    rows = rows < TILE_EIGHT ? rows : (unsigned)TILE_EIGHT;
+    return (size_t)eight * per_row + (size_t)first * rows + (row - eight) * n;
+}
+
+/* Half floats i to i + n - 1, n at most 4, two a word; four are aligned to 8 bytes. */
+__device__ __forceinline__ uint2 four_halves(const void *p, size_t i, unsigned n)
 {
     const uint16_t *h = (const uint16_t *)p + i;
-    if (is_even)
-        return *(const uint2 *)h;
+    if (n == 4)
+        return ld64(h);
     unsigned v[4] = {};
 #pragma unroll
     for (unsigned k = 0; k < 4; k++)
@@ -49,7 +58,8 @@ __device__ __forceinline__ float half_of_four(const uint4 &v, int i)
 template <int HIGH, int KIND, int ZERO> struct nibble_tile {
     enum { BLOCKS = 4, HALVES = KIND == SCALE_SIX ? 2 : 1, HAS_STEP = 1 };
     enum { HAS_OFFSET = KIND == SCALE_TWO || KIND == SCALE_K };
-    enum { AHEAD = KIND == SCALE_K || HIGH ? 1 : 2 };
+    /* A K block's header serves two groups: one warp takes both. */
+    enum { TOGETHER = KIND == SCALE_K ? 2 : 1, AHEAD = KIND != SCALE_K && HIGH ? 1 : 2 };
 
     static __device__ __forceinline__ uint4 load_low(const panel &w, size_t unit, unsigned n,
                                                      unsigned q)
@@ -66,7 +76,7 @@ template <int HIGH, int KIND, int ZERO> struct nibble_tile {
     {
         const char *p = (const char *)w.high + unit * 4 * HIGH;
         if (HIGH == 2) /* rows of whole groups */
-            return *(const uint2 *)(p + q * 8);
+            return ld64(p + q * 8);
         if (n == BLOCKS)
             return {*(const unsigned *)(p + q * 4), 0};
         unsigned bits = 0;
@@ -77,30 +87,32 @@ template <int HIGH, int KIND, int ZERO> struct nibble_tile {
 
     static __device__ __forceinline__ uint4 load_scale(const panel &w, size_t unit, unsigned n)
     {
-        if (KIND == SCALE_K)
-            return ld128((const char *)w.scale + unit / 8 * 16);
         if (KIND != SCALE_TWO) {
-            uint2 v = four_halves(w.scale, unit, n, w.units % 4 == 0);
+            uint2 v = four_halves(w.scale, unit, n);
             return {v.x, v.y, 0, 0};
         }
         const unsigned *s = (const unsigned *)w.scale + unit;
-        if (w.units % 4 == 0)
+        if (n == BLOCKS)
             return ld128(s);
-        return {s[0], n > 1 ? s[1] : 0, n > 2 ? s[2] : 0, n > 3 ? s[3] : 0};
+        return {s[0], n > 1 ? s[1] : 0, n > 2 ? s[2] : 0, 0};
     }
 
+    /* has_header: false where the caller has it from the group before. */
     static __device__ __forceinline__ tile_piece load(const panel &w, unsigned row, unsigned group,
-                                                      unsigned q)
+                                                      unsigned q, bool has_header = true)
     {
-        size_t unit = (size_t)row * w.units + group * BLOCKS;
-        unsigned n = group_size<BLOCKS>(w, group);
+        unsigned n = group_size<BLOCKS>(w, group), block = group / 2; /* of 256 */
+        size_t unit = place_of(w, row, w.units, group * BLOCKS, n);
         tile_piece p = {};
         p.low = load_low(w, unit, n, q);
         if (HIGH)
             p.high = load_high(w, unit, n, q);
-        p.scale = load_scale(w, unit, n);
+        if (KIND != SCALE_K)
+            p.scale = load_scale(w, unit, n);
+        else if (has_header)
+            p.scale = ld128((const char *)w.scale + place_of(w, row, w.units / 8, block, 1) * 16);
         if (KIND == SCALE_SIX)
-            p.super = half_at(w.super, unit / 8);
+            p.super = half_at(w.super, place_of(w, row, w.units / 8, block, 1));
         return p;
     }
 

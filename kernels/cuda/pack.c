@@ -216,49 +216,80 @@ static void pack_row(const struct packing *k, const uint8_t *src, uint32_t cols,
     }
 }
 
-/* One stream: host memory zeroed (rows of floats are padded), then the device's. */
+/* One stream: host memory, then the device's. row: the one being packed; zeroed, since rows of
+ * floats are padded. */
 struct stream {
-    uint8_t *host;
+    uint8_t *host, *row;
     void *device;
-    size_t row_bytes, bytes;
+    size_t row_bytes, bytes, group_bytes;
 };
 
 static bool open_stream(struct kern_device *d, struct stream *s, size_t row_bytes, uint32_t rows)
 {
-    *s = (struct stream){.row_bytes = row_bytes};
     if (row_bytes == 0)
         return true;
+    s->row_bytes = row_bytes;
     if (!size_mul(row_bytes, rows, &s->bytes))
         return false;
-    s->host = calloc(1, s->bytes);
-    s->device = s->host ? device_take(d, s->bytes, 1) : NULL;
+    s->host = malloc(s->bytes);
+    s->row = calloc(1, row_bytes);
+    s->device = s->host && s->row ? device_take(d, s->bytes, 1) : NULL;
     return s->device != NULL;
+}
+
+static bool open_streams(struct kern_device *d, const struct packing *k, const struct panel *p,
+                         struct stream s[4])
+{
+    size_t blocks = p->cols / k->elements, group = k->group;
+    s[0].group_bytes = group * k->low * BLOCK / k->elements;
+    s[1].group_bytes = group * k->high * BLOCK / k->elements;
+    s[2].group_bytes = group * k->scale * BLOCK / k->elements;
+    if (k->elements == SUPER && !k->super)
+        s[2].group_bytes = k->scale; /* a header for all */
+    s[3].group_bytes = k->super;
+    return open_stream(d, &s[0], (size_t)p->units * UNIT_BYTES, p->rows) &&
+           open_stream(d, &s[1], k->high * blocks, p->rows) &&
+           open_stream(d, &s[2], k->scale * blocks, p->rows) &&
+           open_stream(d, &s[3], k->super * blocks, p->rows);
+}
+
+/* Eight rows stand together, group after group (tile.h: place_of). */
+static void put_row(const struct stream *s, uint32_t row, uint32_t rows)
+{
+    uint32_t first = row & ~(TILE_EIGHT - 1), n = rows - first;
+    size_t group = s->group_bytes ? s->group_bytes : s->row_bytes;
+    n = n < TILE_EIGHT ? n : TILE_EIGHT;
+    if (!s->group_bytes) {
+        first = row;
+        n = 1;
+    }
+    for (size_t at = 0; at < s->row_bytes; at += group) {
+        size_t size = s->row_bytes - at < group ? s->row_bytes - at : group;
+        memcpy(s->host + first * s->row_bytes + at * n + (row - first) * size, s->row + at, size);
+    }
 }
 
 /* Rows of `n` parts of one type to the panel's streams. */
 static int pack_panel(struct kern_device *d, const struct packing *k, struct panel *p,
                       const struct kern_part *parts, uint32_t n, struct err *e)
 {
-    struct stream s[4];
+    struct stream s[4] = {0};
     uint32_t blocks = p->cols / k->elements, row = 0;
     int rc = ERR_OK;
-    bool ok = open_stream(d, &s[0], (size_t)p->units * UNIT_BYTES, p->rows);
-    const uint32_t others[3] = {k->high, k->scale, k->super};
-    for (int i = 0; i < 3; i++)
-        ok = open_stream(d, &s[i + 1], ok ? (size_t)others[i] * blocks : 0, p->rows) && ok;
+    bool ok = open_streams(d, k, p, s);
     for (uint32_t i = 0; ok && i < n; i++) {
         const uint8_t *src = parts[i].data;
         for (uint32_t r = 0; r < parts[i].rows; r++, row++, src += (size_t)blocks * k->bytes) {
-            uint8_t *at[4];
+            pack_row(k, src, p->cols, (struct streams){s[0].row, s[1].row, s[2].row, s[3].row});
             for (int j = 0; j < 4; j++)
-                at[j] = s[j].host ? s[j].host + row * s[j].row_bytes : NULL;
-            pack_row(k, src, p->cols, (struct streams){at[0], at[1], at[2], at[3]});
+                put_row(&s[j], row, p->rows);
         }
     }
     for (int i = 0; i < 4; i++) {
         if (ok && s[i].host && rc == ERR_OK)
             rc = device_upload(d, s[i].device, s[i].host, s[i].bytes, e);
         free(s[i].host);
+        free(s[i].row);
         d->weight_bytes += s[i].bytes;
     }
     if (!ok)

@@ -3,10 +3,12 @@
  * A row's `low` stream is groups of 64 bytes (pack.c): lane q of a quad loads piece q, 16 bytes,
  * and has in it elements 4 q to 4 q + 3 and 16 + 4 q to 16 + 4 q + 3 of every block of 32 columns
  * of the group. Their order within 16 columns is the mma's own; activations stand in the same
- * (split.cu). A group at the end of a row has fewer blocks and pieces as much shorter.
+ * (split.cu). A group at the end of a row has fewer blocks and pieces as much shorter. Groups of
+ * eight rows stand side by side, and so do their steps: a warp's load has no idle byte.
  *
  * Quantised weights become bfloat16 before scaling, which is exact for integers of eight bits: the
- * steps are applied to the sums of a block. AHEAD: groups that a lane keeps in flight. */
+ * steps are applied to the sums of a block. AHEAD: groups that a lane keeps in flight; TOGETHER: of
+ * them, those that are neighbours. */
 #ifndef KERNELS_CUDA_TILE_H
 #define KERNELS_CUDA_TILE_H
 
@@ -14,23 +16,24 @@
 
 /* Q8_0: two blocks a group, eight bytes of each in a piece. */
 struct byte_tile {
-    enum { BLOCKS = 2, HALVES = 1, HAS_STEP = 1, HAS_OFFSET = 0, AHEAD = 2 };
+    enum { BLOCKS = 2, HALVES = 1, HAS_STEP = 1, HAS_OFFSET = 0, TOGETHER = 1, AHEAD = 2 };
 
     static __device__ __forceinline__ tile_piece load(const panel &w, unsigned row, unsigned group,
-                                                      unsigned q)
+                                                      unsigned q, bool = true)
     {
-        size_t block = (size_t)row * (w.units / 2) + group * BLOCKS;
-        const char *p = (const char *)w.low + block * 32;
         unsigned n = group_size<BLOCKS>(w, group);
+        size_t block = place_of(w, row, w.units / 2, group * BLOCKS, n);
+        const char *p = (const char *)w.low + block * 32;
+        const uint16_t *step = (const uint16_t *)w.scale + block;
         tile_piece v = {};
         if (n == BLOCKS) {
             v.low = ld128_stream(p + q * 16);
+            v.scale.x = *(const unsigned *)step;
         } else {
-            uint2 half = *(const uint2 *)(p + q * 8);
+            uint2 half = ld64(p + q * 8);
             v.low = {half.x, half.y, 0, 0};
+            v.scale.x = *step;
         }
-        uint2 steps = four_halves(w.scale, block, n, false);
-        v.scale = {steps.x, steps.y, 0, 0};
         return v;
     }
 
@@ -51,13 +54,14 @@ struct byte_tile {
 };
 
 struct bf16_tile {
-    enum { BLOCKS = 1, HALVES = 1, HAS_STEP = 0, HAS_OFFSET = 0, AHEAD = 2 };
+    enum { BLOCKS = 1, HALVES = 1, HAS_STEP = 0, HAS_OFFSET = 0, TOGETHER = 1, AHEAD = 2 };
 
     static __device__ __forceinline__ tile_piece load(const panel &w, unsigned row, unsigned group,
-                                                      unsigned q)
+                                                      unsigned q, bool = true)
     {
         tile_piece v = {};
-        v.low = ld128_stream((const char *)w.low + ((size_t)row * w.units + group * 4 + q) * 16);
+        size_t unit = place_of(w, row, w.units, group * 4, 4);
+        v.low = ld128_stream((const char *)w.low + (unit + q) * 16);
         return v;
     }
 

@@ -6,8 +6,10 @@
  * block of 32 columns is four mma. A token's sums depend on the shape of W alone, not on N or on
  * its neighbours.
  *
- * Bytes: each weight byte once for 8 * N tokens, 16 bytes a lane, 4 * AHEAD loads in flight; a
- * token's activations, 4 bytes a column, are read by each block of rows from L1 and L2. */
+ * Bytes: each weight byte once for 8 * N tokens, 16 bytes a lane, 4 * AHEAD loads in flight: of one
+ * token rows * cols / 32 times 18 (Q4_0, Q4_K), 20 (Q4_1), 22 (Q5_0, Q5_K), 24 (Q5_1), 26.25
+ * (Q6_K), 34 (Q8_0) or 64 (bf16), at least 0.97 of what moves (tests/kernels/simt/traffic_test.c);
+ * a token's activations, 4 bytes a column, are read by each block of rows from L1 and L2. */
 #ifndef KERNELS_CUDA_TILES_H
 #define KERNELS_CUDA_TILES_H
 
@@ -79,17 +81,30 @@ __device__ __forceinline__ void multiply_block(const product_args &a, const tile
     }
 }
 
+/* The i-th group in flight of a warp whose first one is `first`. */
+template <class F> __device__ __forceinline__ unsigned group_at(unsigned first, unsigned i)
+{
+    return first + i / F::TOGETHER * SPLITS * F::TOGETHER + i % F::TOGETHER;
+}
+
 template <class F>
 __device__ __forceinline__ void load_groups(const panel &w, const unsigned (&row)[2],
-                                            unsigned group, tile_piece (&p)[F::AHEAD][2])
+                                            unsigned first, tile_piece (&p)[F::AHEAD][2])
 {
     unsigned groups = (blocks_in(w) + F::BLOCKS - 1) / F::BLOCKS;
 #pragma unroll
-    for (unsigned i = 0; i < F::AHEAD; i++)
+    for (unsigned i = 0; i < F::AHEAD; i++) {
+        unsigned group = group_at<F>(first, i);
+        bool is_first = i % F::TOGETHER == 0;
+        if (group >= groups)
+            continue;
 #pragma unroll
-        for (int r = 0; r < 2; r++)
-            if (group + i * SPLITS < groups)
-                p[i][r] = F::load(w, row[r], group + i * SPLITS, threadIdx.x % 4);
+        for (int r = 0; r < 2; r++) {
+            p[i][r] = F::load(w, row[r], group, threadIdx.x % 4, is_first);
+            if (!is_first)
+                p[i][r].scale = p[i - 1][r].scale;
+        }
+    }
 }
 
 template <class F, int N>
@@ -98,9 +113,10 @@ __device__ __forceinline__ void multiply_rows(const product_args &a, const unsig
 {
     unsigned row[2], groups = (blocks_in(a.w) + F::BLOCKS - 1) / F::BLOCKS;
     tile_piece now[F::AHEAD][2] = {}, next[F::AHEAD][2] = {};
+    unsigned first = threadIdx.x / 32 / TILES * F::TOGETHER;
     lane_rows(a, row);
-    load_groups<F>(a.w, row, threadIdx.x / 32 / TILES, next);
-    for (unsigned first = threadIdx.x / 32 / TILES; first < groups; first += SPLITS * F::AHEAD) {
+    load_groups<F>(a.w, row, first, next);
+    for (; first < groups; first += SPLITS * F::AHEAD) {
 #pragma unroll
         for (int i = 0; i < F::AHEAD; i++)
             for (int r = 0; r < 2; r++)
@@ -108,7 +124,7 @@ __device__ __forceinline__ void multiply_rows(const product_args &a, const unsig
         load_groups<F>(a.w, row, first + SPLITS * F::AHEAD, next);
 #pragma unroll
         for (unsigned i = 0; i < F::AHEAD; i++) {
-            unsigned group = first + i * SPLITS;
+            unsigned group = group_at<F>(first, i);
             if (group >= groups)
                 break;
 #pragma unroll

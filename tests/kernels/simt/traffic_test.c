@@ -108,16 +108,16 @@ static void test_products(void **state)
         uint32_t cols = COLS[i % 3], rows = 64;
         char what[80];
         uint64_t must = open_matrix(&TYPES[i], rows, cols, &m);
-        struct product_args a = {.w = m->panel[0],
-                                 .x = upload_filled(0x3C, cols * sizeof(float)),
+        struct product_args a = {.x = upload_filled(0x3C, cols * sizeof(float)),
                                  .norm = i % 2 ? upload_filled(0x3C, cols * sizeof(float)) : NULL,
                                  .y = upload_filled(0, rows * sizeof(float)),
                                  .x_stride = cols,
                                  .y_stride = rows,
                                  .n_tok = 1,
                                  .mode = (uint32_t)i % 3};
+        assert_true(device_split_room(device, 1, cols));
         simt_log_begin();
-        device->kernels->product(&a, device->stream);
+        device_products(device, a, m);
         launched();
         snprintf(what, sizeof what, "product %s [%u x %u]", dtype_name(TYPES[i].dtype), rows, cols);
         expect_ratio(what, must, panel_reads(&TYPES[i], &m->panel[0]));
@@ -132,7 +132,7 @@ static void test_experts(void **state)
     (void)state;
     for (size_t i = 0; i < N_TYPES; i++) {
         const struct kern_matrix *m[N];
-        struct experts_args a = {.expert = upload(CHOSEN, sizeof CHOSEN), .share = USED};
+        struct experts_args a = {.share = USED};
         uint64_t must = 0, reads = 0;
         char what[80];
         for (uint32_t x = 0; x < N; x++) {
@@ -144,7 +144,21 @@ static void test_experts(void **state)
                                     .y = upload_filled(0, USED * ROWS * sizeof(float)),
                                     .x_stride = COLS,
                                     .y_stride = ROWS,
-                                    .n_tok = USED};
+                                    .n_tok = USED,
+                                    .split = device->split,
+                                    .sums = device->sums};
+        a.group = (struct group_args){.expert = upload(CHOSEN, sizeof CHOSEN),
+                                      .list = device_take(device, USED, sizeof(uint32_t)),
+                                      .tile = device_take(device, N, sizeof(struct expert_tile)),
+                                      .n_pairs = USED,
+                                      .n_expert = N,
+                                      .width = EXPERT_TILE_SMALL,
+                                      .n_tiles = USED};
+        struct product_args row = a.p;
+        row.w = a.panel[0];
+        row.n_tok = 1;
+        device->kernels->split(&row, device->stream);
+        device->kernels->group(&a.group, device->stream);
         simt_log_begin();
         device->kernels->product_of_experts(&a, device->stream);
         launched();
