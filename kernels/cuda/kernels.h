@@ -7,46 +7,13 @@
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "kernels/cuda/panel.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct dev_stream;
-
-/* Weight formats on the device; which GGUF type becomes which: pack.c. */
-enum panel_format {
-    PANEL_F32,
-    PANEL_F16,
-    PANEL_BF16,
-    PANEL_Q8_0,
-    PANEL_Q4_0,
-    PANEL_Q4_1,
-    PANEL_Q5_0,
-    PANEL_Q5_1,
-    PANEL_Q4_K,
-    PANEL_Q5_K,
-    PANEL_Q6_K,
-    N_PANEL_FORMATS
-};
-
-/* Weights [rows, cols] in streams of their own, row after row, so that neighbouring lanes load
- * neighbouring 16 bytes. A unit is what 16 bytes of `low` hold: 32 weights of 4 to 6 bits, 16 of
- * Q8_0, 8 of f16 or bf16, 4 of f32. Rows of f32 and f16 are padded with zeros to whole units, of
- * bf16 to four. All but f32 and f16 stand in groups for tensor cores, eight rows together (tile.h).
- */
-enum { TILE_EIGHT = 8 };
-struct panel {
-    uint32_t format, rows, cols, units; /* units of a row */
-    const void *low;                    /* [rows][units] 16 bytes */
-    const void *high;                   /* Q5: a bit an element, Q6: two; else NULL */
-    const void *scale;                  /* f16 a block of 32 (two: scale, minimum, where the type
-                                           has both); Q4_K, Q5_K: 16 bytes a block of 256 as in the
-                                           file; Q6_K: 16 signed bytes a block of 256 */
-    const void *super;                  /* Q6_K: f16 a block of 256; else NULL */
-};
 
 enum product_mode { PRODUCT_STORE, PRODUCT_ADD, PRODUCT_GATE };
 enum gate_kind { GATE_SILU, GATE_GELU };
@@ -106,11 +73,6 @@ struct combine_args { /* y[t] = sum over s of weight[t, s] of_pair[t, s] */
     float *y;
     uint32_t width, n_tok, n_used;
 };
-
-static inline bool format_has_tiles(uint32_t format)
-{
-    return format != PANEL_F32 && format != PANEL_F16;
-}
 
 struct add_args {
     const float *y;

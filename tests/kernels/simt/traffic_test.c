@@ -281,7 +281,7 @@ static void test_append(void **state)
 static int begin(void **state)
 {
     struct err e;
-    const struct kern_options o = {1, 1, NULL};
+    const struct kern_options o = {.n_threads = 1, .max_tok = 1};
     (void)state;
     return device_open(&device, &o, &DEV_SIMT, &KERNELS_SIMT, &e);
 }
