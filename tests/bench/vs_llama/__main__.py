@@ -38,8 +38,9 @@ def arguments():
     p.add_argument("--method", choices=("auto", "bench", "server"), default="auto",
                    help="figures 1-3, 7: by llama-bench, or both through their servers")
     p.add_argument("--gates", choices=("llama", "ik"), default="llama")
-    p.add_argument("--witness", action="store_true", help="let aiperf (PyPI) load both servers too, "
-                   "once, after the rounds; its numbers are printed beside ours")
+    p.add_argument("--witness", type=int, nargs="?", const=witness.REQUESTS, metavar="REQUESTS",
+                   help="let aiperf (PyPI) load both servers too, once, after the rounds, with so "
+                   f"many requests ({witness.REQUESTS}); its numbers are printed beside ours")
     p.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     p.add_argument("--json", metavar="FILE", help="write everything measured")
     p.add_argument("--any-build", action="store_true",
@@ -188,13 +189,19 @@ def rounds(run):
 
 
 def hear_witness(run):
-    """Its rows; nothing it says is judged."""
+    """Its rows; nothing it says is judged, and where it fails the rest still counts."""
+    rows = []
     program = witness.install()
     if program is None:
         print("witness: aiperf cannot be installed here", file=sys.stderr)
-        return []
-    rows = witness.measure(program, (run.rival, run.ours), run.ours, run.a.model, run.say)
-    witness.print_rows(rows)
+        return rows
+    try:
+        for row in witness.measure(program, (run.rival, run.ours), run.ours, run.a):
+            run.say("{} by {}".format(*row[:2]))
+            rows.append(row)
+    except (RuntimeError, OSError, subprocess.SubprocessError, KeyboardInterrupt) as error:
+        print(f"\nthe witness broke off: {error!r}", file=sys.stderr, flush=True)
+    witness.print_rows(rows, run.a.witness)
     return rows
 
 
