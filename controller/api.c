@@ -310,6 +310,18 @@ static void get_webhooks(struct http_request *r, void *ctx)
     reply_json(r, v, rc, &e);
 }
 
+static void get_orders(struct http_request *r, void *ctx)
+{
+    struct api *a = ctx;
+    struct read_query q;
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = read_common(a, r, 50, &q, &e);
+    if (rc == ERR_OK)
+        rc = api_read_orders(a->store, q.limit, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
 /* Changes nothing, so it needs no key. */
 static void post_experiment_plan(struct http_request *r, void *ctx)
 {
@@ -428,6 +440,7 @@ static const struct {
     {"GET", "/api/datasets", get_datasets},
     {"GET", "/api/datasets/*", get_dataset},
     {"GET", "/api/webhooks", get_webhooks},
+    {"GET", "/api/engine/orders", get_orders},
     {"GET", "/v1/decisions/*", get_why},
     {"GET", "/v1/experiments", get_experiments},
     {"GET", "/v1/experiments/*", get_experiment},

@@ -1,4 +1,4 @@
-/* Answers from the tables of datasets and notices. */
+/* Answers from the tables of datasets, notices and orders. */
 #include "controller/api_notices.h"
 
 static json_t *text(struct db_stmt *q, int i)
@@ -116,4 +116,28 @@ int api_read_notices(struct store *s, int64_t limit, json_t **out, struct err *e
     if (rc == ERR_OK)
         db_bind_i64(q, 1, limit);
     return collect(q, rc, notice_of, "notices", *out, e);
+}
+
+static json_t *order_of(struct db_stmt *q)
+{
+    static const char *const TEXTS[] = {"engine", "command", "argument", "actor", "answer"};
+    json_t *v = json_object();
+    for (int i = 0; i < 5; i++)
+        json_object_set_new(v, TEXTS[i], text(q, i));
+    json_object_set_new(v, "is_ok", json_boolean(db_col_i64(q, 5) != 0));
+    json_object_set_new(v, "at_us", number(q, 6));
+    return v;
+}
+
+int api_read_orders(struct store *s, int64_t limit, json_t **out, struct err *e)
+{
+    struct db_stmt *q;
+    *out = json_object();
+    int rc = store_statement(s,
+                             "SELECT * FROM (SELECT engine,command,argument,actor,answer,is_ok,"
+                             "at_us,id FROM engine_orders ORDER BY id DESC LIMIT ?) ORDER BY id",
+                             &q, e);
+    if (rc == ERR_OK)
+        db_bind_i64(q, 1, limit);
+    return collect(q, rc, order_of, "orders", *out, e);
 }

@@ -1,4 +1,5 @@
-/* controller/api_notices.h - datasets and what webhooks were told, as JSON. Reader thread. */
+/* controller/api_notices.h - datasets, what webhooks were told, orders to engines: as JSON. Reader
+ * thread. */
 #ifndef CONTROLLER_API_NOTICES_H
 #define CONTROLLER_API_NOTICES_H
 
@@ -10,6 +11,7 @@ MUST_USE int api_read_datasets(struct store *s, struct str route, int64_t limit,
                                struct err *e);
 /* With the webhooks' notices of it. ERR_NOT_FOUND. */
 MUST_USE int api_read_dataset(struct store *s, struct str id, json_t **out, struct err *e);
+MUST_USE int api_read_orders(struct store *s, int64_t limit, json_t **out, struct err *e);
 MUST_USE int api_read_notices(struct store *s, int64_t limit, json_t **out, struct err *e);
 
 #endif

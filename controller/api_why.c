@@ -159,6 +159,51 @@ static int put_chain(struct store *s, const json_t *decision, json_t *out, struc
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
+static json_t *engines_of(struct store *s, int64_t version, struct err *e)
+{
+    struct db_stmt *q;
+    json_t *list = json_array();
+    int rc = store_statement(s, "SELECT engine,at_us FROM applied WHERE version=? ORDER BY at_us",
+                             &q, e);
+    if (rc != ERR_OK)
+        return list;
+    db_bind_i64(q, 1, version);
+    while (db_step(q, e) == ERR_OK)
+        json_array_append_new(list, json_pack("{s:o, s:I}", "engine", json_str(db_col_str(q, 0)),
+                                              "at_us", (json_int_t)db_col_i64(q, 1)));
+    db_reset(q);
+    return list;
+}
+
+/* The version of the desired state that the decision's batch made, and who applied it when; null
+ * where it changed nothing for engines, or was made before this was kept. */
+static int put_desired(struct store *s, int64_t number, json_t *out, struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(s,
+                             "SELECT version,at_us FROM desired_versions WHERE last_decision>=?1 "
+                             "AND first_decision<=?1 ORDER BY last_decision LIMIT 1",
+                             &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_i64(q, 1, number);
+    rc = db_step(q, e);
+    if (rc == ERR_NOT_FOUND) {
+        put(out, "desired", json_null());
+        return ERR_OK;
+    }
+    if (rc != ERR_OK)
+        return rc;
+    json_t *o = json_object();
+    int64_t version = db_col_i64(q, 0);
+    put(o, "version", json_integer(version));
+    put(o, "at_us", json_integer(db_col_i64(q, 1)));
+    db_reset(q);
+    put(o, "engines", engines_of(s, version, e));
+    put(out, "desired", o);
+    return ERR_OK;
+}
+
 int api_read_why(struct store *s, int64_t number, json_t **out, struct err *e)
 {
     json_t *decision = NULL;
@@ -173,6 +218,8 @@ int api_read_why(struct store *s, int64_t number, json_t **out, struct err *e)
         rc = put_event(s, number, o, e);
     if (rc == ERR_OK)
         rc = put_chain(s, decision, o, e);
+    if (rc == ERR_OK)
+        rc = put_desired(s, number, o, e);
     if (rc != ERR_OK) {
         json_decref(o);
         return rc;

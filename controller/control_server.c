@@ -3,6 +3,7 @@
 #include "controller/control_server.h"
 
 #include "common/log.h"
+#include "controller/store/applied.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -102,6 +103,17 @@ static int outgrow(struct ledger *l, uint64_t applied, struct err *e)
     return ledger_begin(l, e);
 }
 
+/* Which engine serves which version, and since when, is kept (`milepost why`). */
+static int note_applied(struct ledger *l, const struct engine_peer *p, uint64_t version,
+                        struct err *e)
+{
+    if (version == 0 || version == p->beat.desired_version)
+        return ERR_OK;
+    int rc = ledger_begin(l, e);
+    return rc == ERR_OK ? store_put_applied(l->store, str_from(p->engine), version, l->now_us, e)
+                        : rc;
+}
+
 /* Engines say hello again now and then: only news is written and logged. */
 static bool is_news(const struct engine_peer *p, const struct control_hello *h)
 {
@@ -153,6 +165,8 @@ static int on_hello(struct control_server *cs, struct ledger *l, const struct co
 {
     struct engine_peer *p = seen(cs, h->engine);
     int rc = outgrow(l, h->desired_version, e);
+    if (rc == ERR_OK)
+        rc = note_applied(l, p, h->desired_version, e);
     if (rc == ERR_OK && is_news(p, h))
         return on_news(l, p, h, e);
     p->beat.desired_version = h->desired_version;
@@ -165,20 +179,25 @@ static int on_heartbeat(struct control_server *cs, struct ledger *l,
     struct engine_peer *p = seen(cs, b->engine);
     if (p->beat.oldest_seq != b->oldest_seq || b->outbox_rows == 0 || p->oldest_since.us == 0)
         p->oldest_since = p->seen;
+    int rc = note_applied(l, p, b->desired_version, e);
     p->beat = *b;
     p->beat.engine = (struct str){0};
-    int rc = outgrow(l, b->desired_version, e);
+    if (rc == ERR_OK)
+        rc = outgrow(l, b->desired_version, e);
     return rc == ERR_OK ? note_oldest(l, b->engine, b, e) : rc;
 }
 
-static void on_applied(struct control_server *cs, const struct control_applied *a)
+static int on_applied(struct control_server *cs, struct ledger *l, const struct control_applied *a,
+                      struct err *e)
 {
     struct engine_peer *p = seen(cs, a->engine);
     bool is_news = p->beat.desired_version != a->desired_version;
+    int rc = note_applied(l, p, a->desired_version, e);
     p->beat.desired_version = a->desired_version;
     /* A document of before this process, or of before the last one, says nothing about the way. */
     if (is_news && cs->on_applied && a->desired_version == cs->text_version && cs->committed.us)
         cs->on_applied(cs->on_applied_ctx, p, mono_since_us(cs->committed, p->seen));
+    return rc;
 }
 
 static int on_message(struct control_server *cs, struct ledger *l, struct err *e)
@@ -196,8 +215,7 @@ static int on_message(struct control_server *cs, struct ledger *l, struct err *e
     case CONTROL_HEARTBEAT:
         return on_heartbeat(cs, l, &m.heartbeat, e);
     case CONTROL_APPLIED:
-        on_applied(cs, &m.applied);
-        return ERR_OK;
+        return on_applied(cs, l, &m.applied, e);
     case CONTROL_RESULT:
         engine_orders_result(&cs->orders, buf_str(&cs->identity), &m.result);
         return ERR_OK;

@@ -15,6 +15,8 @@ static void end_order(struct engine_orders *o, uint32_t at)
     log_event(LOG_INFO, "engine.order",
               "engine=" STR_FMT " command=" STR_FMT " by=" STR_FMT " ok=%d", STR_ARG(c->engine),
               STR_ARG(c->order), STR_ARG(c->author), c->err.code == ERR_OK);
+    if (o->ended)
+        o->ended(o->ended_ctx, c);
     c->done(c);
 }
 

@@ -1,7 +1,7 @@
 /* controller/engine_orders.h - what an operator told one engine to do, until it says how it went.
  *
- * Orders change no revision and no decision: they are logged, not stored, and an engine that is
- * away is not waited for. Writer thread. */
+ * Orders change no revision and no decision; how each ended is logged and told to `ended`, which
+ * keeps it. An engine that is away is not waited for. Writer thread. */
 #ifndef CONTROLLER_ENGINE_ORDERS_H
 #define CONTROLLER_ENGINE_ORDERS_H
 
@@ -23,6 +23,8 @@ struct engine_orders {
     struct engine_order order[ENGINE_ORDERS_MAX];
     uint32_t n;
     uint64_t last_id;
+    void (*ended)(void *ctx, const struct command *c); /* before c is answered; may be NULL */
+    void *ended_ctx;
 };
 
 /* Sends the command to the engine on the bus and keeps it. On an error nothing is kept. */

@@ -8,6 +8,7 @@
 #include "controller/law_version.h"
 #include "controller/ledger_load.h"
 #include "controller/notices.h"
+#include "controller/store/applied.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@ int ledger_begin(struct ledger *l, struct err *e)
     arena_reset(&l->arena);
     l->n_pending = 0;
     l->has_decisions = false;
+    l->first_decision = l->n_decisions + 1;
     l->now_us = ledger_now_us(l);
     l->now_at = clock_mono(&l->o.clock);
     int rc = store_begin(l->store, e);
@@ -439,7 +441,10 @@ static int update_desired(struct ledger *l, struct err *e)
     memcpy(l->desired_hash, hash, sizeof hash);
     ledger_trials_follow(l);
     snprintf(number, sizeof number, "%llu", (unsigned long long)l->desired_version);
-    rc = store_setting_put(l->store, "desired_version", str_from(number), e);
+    rc = store_put_version(l->store, l->desired_version, l->first_decision, l->n_decisions,
+                           l->now_us, e);
+    if (rc == ERR_OK)
+        rc = store_setting_put(l->store, "desired_version", str_from(number), e);
     return rc == ERR_OK ? store_setting_put(l->store, "desired_hash", str_from(hash), e) : rc;
 }
 

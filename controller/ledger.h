@@ -82,6 +82,7 @@ struct ledger {
     int64_t now_us; /* never goes back, see ledger_now_us */
     struct mono now_at;
     bool has_decisions;
+    uint64_t first_decision;      /* that this batch would make */
     bool has_notices, has_asked;  /* for webhooks, for the exporter; reset by whoever is told */
     struct arena arena;           /* reset at ledger_begin */
     struct course_result *result; /* of the event being fed */

@@ -11,6 +11,7 @@
 #include "controller/gauges.h"
 #include "controller/notices.h"
 #include "controller/receiver.h"
+#include "controller/store/applied.h"
 #include "controller/webhooks.h"
 
 #include <errno.h>
@@ -82,6 +83,27 @@ static void on_notice(void *ctx, const struct stored_notice *n)
     gauges_notice(l->gauges, n);
 }
 
+/* An order to an engine is over: kept with the batch, whose failure loses no more than this line.
+ */
+static void on_order(void *ctx, const struct command *c)
+{
+    struct loop *l = ctx;
+    struct err e = {0};
+    bool is_ok = c->err.code == ERR_OK;
+    struct stored_order o = {.engine = c->engine,
+                             .command = c->order,
+                             .argument = c->argument,
+                             .actor = c->author,
+                             .answer = str_from(is_ok ? c->message : c->err.msg),
+                             .is_ok = is_ok};
+    int rc = ledger_begin(l->ledger, &e);
+    o.at_us = l->ledger->now_us;
+    if (rc == ERR_OK)
+        rc = store_put_order(l->ledger->store, &o, &e);
+    if (rc != ERR_OK)
+        log_event(LOG_ERROR, "engine.order_lost", "why=\"%s\"", e.msg);
+}
+
 static int open_socket(struct loop *l, enum bus_kind kind, const char *address,
                        struct bus_socket **out, struct err *e)
 {
@@ -106,6 +128,8 @@ int loop_open(struct loop **out, const struct loop_options *o, struct err *e)
     control_server_init(&l->control, NULL, o->clock);
     l->control.on_applied = on_applied;
     l->control.on_applied_ctx = l;
+    l->control.orders.ended = on_order;
+    l->control.orders.ended_ctx = l;
     l->gauges = gauges_new(o->metrics);
     struct ledger_options lo = {.database = o->database,
                                 .config = o->config,
@@ -135,6 +159,7 @@ void loop_close(struct loop *l)
     if (!l)
         return;
     struct command *c;
+    l->control.orders.ended = NULL;
     webhooks_stop(l->webhooks);
     exporter_stop(l->exporter);
     while (l->commands && (c = queue_try_take(l->commands))) {

@@ -223,6 +223,7 @@ static int open_wire(struct engine *g, struct err *e)
         .resend_ms = (uint32_t)c->resend_ms,
         .heartbeat_ms = (uint32_t)c->heartbeat_ms,
         .metrics = g->metrics,
+        .applied = route_table_version(api_get_table(g->api)),
         .on_desired = desired_on_document,
         .on_command = desired_on_command,
         .on_heartbeat = on_heartbeat,

@@ -12,6 +12,7 @@ struct engine_action {
 
 static const struct engine_action ACTIONS[] = {
     {"list", NULL, 0},
+    {"orders", NULL, 0},
     {"drain", "drain", 0},
     {"resume", "resume", 0},
     {"flush-cache", "flush_cache", 0},
@@ -44,6 +45,34 @@ static int list_engines(struct cli *c, struct err *e)
     return code;
 }
 
+static int list_orders(struct cli *c, struct err *e)
+{
+    static const char *const titles[] = {"WHEN", "ENGINE", "ORDER", "BY", "ANSWER"};
+    struct table t;
+    json_t *orders = NULL, *v;
+    size_t i;
+    if (cli_get(c, "/api/engine/orders", &orders, e) != ERR_OK)
+        return cli_fail(e);
+    int code = c->json ? cli_print_json(json_object_get(orders, "orders")) : CLI_OK;
+    if (!c->json && table_init(&t, &c->arena, titles, 5, e) == ERR_OK) {
+        json_array_foreach(json_object_get(orders, "orders"), i, v)
+        {
+            const char *cells[] = {
+                time_of(&c->arena, json_int_of(v, "at_us")), json_text_of(v, "engine"),
+                arena_printf(&c->arena, "%s %s", json_text_of(v, "command"),
+                             one_line(&c->arena, json_text_of(v, "argument"), 60))
+                    .p,
+                json_text_of(v, "actor"), one_line(&c->arena, json_text_of(v, "answer"), 100)};
+            table_row(&t, cells);
+            if (!json_is_true(json_object_get(v, "is_ok")))
+                table_tone(&t, 4, TONE_BAD);
+        }
+        table_print(&t, stdout);
+    }
+    json_decref(orders);
+    return code;
+}
+
 static int give_order(struct cli *c, const struct engine_action *a, const char *engine,
                       const char *argument, struct err *e)
 {
@@ -67,10 +96,12 @@ static int give_order(struct cli *c, const struct engine_action *a, const char *
 int cmd_engine(struct cli *c, int argc, char **argv)
 {
     static const struct cli_usage usage = {
-        .line = "milepost engine list | drain | resume | flush-cache | load-weights FILE  [ENGINE]",
+        .line = "milepost engine list | orders | drain | resume | flush-cache | load-weights FILE  "
+                "[ENGINE]",
         .about =
             "Shows the engines and orders one of them; ENGINE may be left out when there is one.\n"
             "  list          who is there, what each applies and holds\n"
+            "  orders        what was ordered, by whom, and what the engines answered\n"
             "  drain         no new requests are taken; those in flight go on\n"
             "  resume        requests are taken again\n"
             "  flush-cache   prefixes that no request holds are forgotten\n"
@@ -79,7 +110,7 @@ int cmd_engine(struct cli *c, int argc, char **argv)
             "                forgotten at a restart of the engine",
         .min_args = 1,
         .max_args = 3,
-        .words = "list drain resume flush-cache load-weights"};
+        .words = "list orders drain resume flush-cache load-weights"};
     struct err e = {0};
     int n_args;
     int code = cli_begin(c, &usage, argc, argv, &n_args);
@@ -94,7 +125,7 @@ int cmd_engine(struct cli *c, int argc, char **argv)
         return cli_fail(&e);
     }
     if (!takes_engine)
-        return list_engines(c, &e);
+        return strcmp(a->name, "list") == 0 ? list_engines(c, &e) : list_orders(c, &e);
     return give_order(c, a, n_args > 1 + a->n_args ? argv[1 + a->n_args] : "",
                       a->n_args ? argv[1] : "", &e);
 }

@@ -27,6 +27,21 @@ static void print_bars(const json_t *plot, const char *side, const char *label)
     putchar('\n');
 }
 
+/* Which engines serve what was decided, and how long after. */
+static void print_desired(struct cli *c, const json_t *desired)
+{
+    size_t i;
+    json_t *v;
+    if (!json_is_object(desired))
+        return;
+    printf("  %-22s version %s of the desired state", "engines",
+           json_number_of(&c->arena, desired, "version", 0));
+    json_array_foreach(json_object_get(desired, "engines"), i, v)
+        printf("%s %s after %.1f ms", i ? "," : "; applied by", json_text_of(v, "engine"),
+               (double)(json_int_of(v, "at_us") - json_int_of(desired, "at_us")) / 1000.0);
+    puts(i ? "" : "; no engine has said that it applies it");
+}
+
 static void print_why(struct cli *c, const json_t *v)
 {
     const json_t *d = json_object_get(v, "decision"), *plot = json_object_get(v, "plot");
@@ -61,6 +76,7 @@ static void print_why(struct cli *c, const json_t *v)
            json_text_of(chain, "previous_hash"),
            json_is_true(json_object_get(chain, "is_linked")) ? "linked" : "NOT linked",
            json_text_of(chain, "rows_hash"));
+    print_desired(c, json_object_get(v, "desired"));
 }
 
 int cmd_why(struct cli *c, int argc, char **argv)

@@ -30,6 +30,7 @@ struct wire {
     uint64_t newest_desired;
     struct mono next_heartbeat;
     uint32_t n_heartbeats;
+    bool said_hello;
     _Atomic bool stopping;
     struct mono stop_at;
     pthread_mutex_t lock; /* the rest */
@@ -49,7 +50,8 @@ static const struct metric_desc RESENDS = {.name = "milepost_output_resends_tota
                                                "Times all unacknowledged outputs were sent again.",
                                            .type = METRIC_COUNTER};
 
-static void send_control(struct wire *w, const struct control *c)
+/* False: nobody is connected yet. */
+static bool send_control(struct wire *w, const struct control *c)
 {
     struct err e;
     buf_reset(&w->out);
@@ -57,6 +59,9 @@ static void send_control(struct wire *w, const struct control *c)
         log_event(LOG_ERROR, "wire.encode_failed", "err=\"%s\"", e.msg);
     else if (bus_send(w->control, (struct str){NULL, 0}, buf_str(&w->out), &e) != ERR_OK)
         log_event(LOG_DEBUG, "wire.control_unsent", "err=\"%s\"", e.msg);
+    else
+        return true;
+    return false;
 }
 
 static uint64_t applied_version(struct wire *w)
@@ -75,22 +80,27 @@ static struct str serving_weights(struct wire *w)
     return weights;
 }
 
-static void send_hello(struct wire *w)
+/* The first one says what was in force when the process before this one ended: the next document
+ * may have come before it could leave, and a crash is not that one's. */
+static bool send_hello(struct wire *w)
 {
     struct outbox_state st;
     outbox_get_state(w->config.outbox, &st);
     const struct wire_config *c = &w->config;
-    struct control m = {.type = CONTROL_HELLO,
-                        .hello = {.engine = c->engine,
-                                  .epoch = st.epoch,
-                                  .next_seq = st.next_seq,
-                                  .oldest_seq = st.oldest_seq,
-                                  .crashes = st.crashes,
-                                  .model = c->model,
-                                  .weights = serving_weights(w),
-                                  .version = c->version,
-                                  .desired_version = applied_version(w)}};
-    send_control(w, &m);
+    struct control m = {
+        .type = CONTROL_HELLO,
+        .hello = {.engine = c->engine,
+                  .epoch = st.epoch,
+                  .next_seq = st.next_seq,
+                  .oldest_seq = st.oldest_seq,
+                  .crashes = st.crashes,
+                  .model = c->model,
+                  .weights = serving_weights(w),
+                  .version = c->version,
+                  .desired_version = w->said_hello ? applied_version(w) : w->config.applied}};
+    bool is_sent = send_control(w, &m);
+    w->said_hello = w->said_hello || is_sent;
+    return is_sent;
 }
 
 static void send_heartbeat(struct wire *w)
@@ -114,7 +124,9 @@ static void send_heartbeat(struct wire *w)
     send_control(w, &m);
 }
 
-/* A controller that restarted knows nothing of us: hello comes again now and then. */
+/* A controller that restarted knows nothing of us: hello comes again now and then, and with the
+ * next heartbeat when it could not leave: by it a controller knows a crash from a past of its own.
+ */
 static void keep_in_touch(struct wire *w, struct mono now)
 {
     if (now.us < w->next_heartbeat.us)
@@ -122,8 +134,9 @@ static void keep_in_touch(struct wire *w, struct mono now)
     if (w->config.on_heartbeat)
         w->config.on_heartbeat(w->config.ctx);
     w->next_heartbeat.us = now.us + (uint64_t)w->config.heartbeat_ms * 1000;
-    if (w->n_heartbeats++ % HELLO_EVERY == 0)
-        send_hello(w);
+    bool is_due = w->n_heartbeats % HELLO_EVERY == 0;
+    if (!is_due || send_hello(w))
+        w->n_heartbeats++;
     send_heartbeat(w);
 }
 
@@ -260,6 +273,7 @@ int wire_start(struct wire **out, const struct wire_config *c, struct err *e)
         return err_set(e, ERR_NOMEM, "wire");
     w->config = *c;
     w->weights = c->weights;
+    w->applied = c->applied;
     pthread_mutex_init(&w->lock, NULL);
     arena_init(&w->arena, 16 * MiB);
     buf_init(&w->in, 16 * MiB);

@@ -23,6 +23,7 @@ struct wire_config {
     const char *control_address; /* connected to */
     struct bus_security security;
     struct str engine, model, weights, version; /* for hello; live as long as the wire */
+    uint64_t applied; /* desired version in force at the start, as kept: the first hello says it */
     uint32_t resend_ms, heartbeat_ms;
     uint32_t window;         /* outputs sent and not committed; 0 = 1024 */
     struct metrics *metrics; /* may be NULL */

@@ -64,6 +64,7 @@ static int set_up(void **state)
                              .model = STR("m"),
                              .weights = STR("w"),
                              .version = STR("v"),
+                             .applied = 4,
                              .resend_ms = 150,
                              .heartbeat_ms = 30,
                              .on_desired = on_desired,
@@ -155,9 +156,12 @@ static struct control receive_type(struct fixture *f, enum control_type type)
 static void test_hello_and_heartbeat(void **state)
 {
     struct fixture *f = *state;
+    wire_set_applied(f->wire, 9);
     struct control hello = receive_type(f, CONTROL_HELLO);
     assert_str(hello.hello.engine, "e1");
     assert_int_equal(hello.hello.next_seq, 1);
+    assert_int_equal(hello.hello.desired_version, 4); /* of the life before */
+    assert_int_equal(receive_type(f, CONTROL_HELLO).hello.desired_version, 9);
     wire_set_stats(f->wire, &(struct wire_stats){.running = 3, .kv_usage = 0.5});
     struct control beat = {0};
     for (int i = 0; i < 50 && beat.heartbeat.running != 3; i++)

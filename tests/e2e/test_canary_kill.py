@@ -8,11 +8,12 @@ import time
 
 from checks import everything_is_stored_once, replay_agrees, sequences_have_no_gap
 from system import CONFIG, Load, System, until
-from test_up import Up
+from test_up import Up, milepost
 
 CANARY = CONFIG.replace("policy: {{kind: hold}}", """policy:
       {{kind: canary, min_minutes: 0, ramp: ["0.5"], pair_deadline_ms: 20000, propose: false,
-        drift_threshold: 0, latency_ratio: 1000, length_ratio: 1000}}""")
+        drift_threshold: 0, latency_ratio: 1000, length_ratio: 1000,
+        alpha: 0.000001, promote_alpha: 0.000001}}""")  # the arms are alike: chance decides nothing
 
 
 class Running:
@@ -57,6 +58,20 @@ class Running:
             "SELECT action, test FROM decisions ORDER BY number")][1:]
 
 
+def who_applied(running):
+    """`why` says which engine applied what each decision changed, and when."""
+    versions = []
+    for number in (2, 3):  # the step, the rollback (with the quarantine in one version)
+        desired = running.system.get("controller", f"/v1/decisions/{number}")[2]["desired"]
+        engine, = desired["engines"]
+        assert engine["engine"] == "e1" and engine["at_us"] >= desired["at_us"]
+        assert f"e1 after {(engine['at_us'] - desired['at_us']) / 1000:.1f} ms" in milepost(
+            running.system, "why", str(number))
+        versions.append(desired["version"])
+    assert versions == [2, 3]
+    assert running.system.get("controller", "/v1/decisions/4")[2]["desired"]["version"] == 3
+
+
 def finish(running, load):
     assert not load.hung and not load.malformed, (load.hung, load.malformed[:3])
     everything_is_stored_once(running.system, load.answered)
@@ -70,7 +85,7 @@ def test_the_canary_goes_on(folder, tiny):
         with Load(running.system, clients=6) as load:
             until(lambda: len(load.answered) > 5, 30, "it serves")
             old = running.kill("engine")
-            trial = running.start_trial(1.1)  # while it is away
+            trial = running.start_trial(0.80001)  # while it is away
             running.wait_for("engine", old)
             until(lambda: running.challenger_rows(trial) > 5, 30, "the challenger serves")
             for name in ("verifier", "controller"):
@@ -95,7 +110,7 @@ def test_an_engine_that_died_serving_the_challenger_trips_it(folder, tiny):
     try:
         with Load(running.system, clients=6) as load:
             until(lambda: len(load.answered) > 5, 30, "it serves")
-            trial = running.start_trial(1.1)
+            trial = running.start_trial(0.80001)
             until(lambda: running.challenger_rows(trial) > 5, 30, "the challenger serves")
             running.wait_for("engine", running.kill("engine"))
             until(lambda: running.route()["state"] == "stable", 20, "it is tripped")
@@ -104,6 +119,7 @@ def test_an_engine_that_died_serving_the_challenger_trips_it(folder, tiny):
         assert running.actions() == [("step", ""), ("rollback", "hard_trip"), ("quarantine", "")]
         finish(running, load)
         assert running.actions()[3:] == [], "one death, one trip"
+        who_applied(running)
         late = running.system.rows("SELECT count(*) FROM outputs WHERE revision=? AND created_us>"
                                    "(SELECT at_us+2000000 FROM decisions WHERE action='rollback')",
                                    trial["revision"])

@@ -1,6 +1,7 @@
 """The milepost command for people: completion as bash and zsh do it, colour, errors that say what
 to do, orders to an engine."""
 
+import json
 import os
 import pty
 import re
@@ -50,7 +51,7 @@ def test_bash_completes_what_the_help_lists(script, tmp_path):
         listed = set(re.findall(r"^ *(?:-\w, )? *(--[a-z0-9-]+)", run(*words, "--help").stdout, re.M))
         offered = {w for w in complete(script, command, "-") if w.startswith("--")}
         assert offered == listed and "--help" in offered, command
-    assert complete(script, "engine", "") == {"list", "drain", "resume", "flush-cache", "load-weights"}
+    assert complete(script, "engine", "") == {"list", "orders", "drain", "resume", "flush-cache", "load-weights"}
     assert complete(script, "params", "s") == {"show", "set"}
     (tmp_path / "mine.yaml").touch()
     assert complete(script, "status", "--config", "mi", folder=tmp_path) == {"mine.yaml"}
@@ -134,6 +135,9 @@ def test_orders_to_an_engine(make_system, tiny):
 
     until(lambda: "e1" in engine("list").stdout, 20, "the engine is listed")
     assert "no new requests" in engine("drain").stdout
+    order, = until(lambda: json.loads(engine("orders", "--json").stdout), 10, "it is kept")
+    assert (order["engine"], order["command"], order["is_ok"]) == ("e1", "drain", True)
+    assert "no new requests" in order["answer"] and order["actor"].startswith("operator:")
     assert system.chat()[0] == 503
     assert "taken again" in engine("resume", "e1").stdout
     assert system.chat(max_tokens=4)[0] == 200
