@@ -312,7 +312,7 @@ class Build:
             out = self.scratch / f"{file}.{variant}.o"
             old, at = words[words.index("-o") + 1], words.index("-o")
             words = words[:at] + ["-o", str(out), "-c", str(source), "-w", "-g0"]
-            words.insert(1 + words[0].endswith("ccache"), f"-I{self.scratch}")
+            words.insert(next(i for i, w in enumerate(words) if w[0] == "-"), f"-I{self.scratch}")
             subprocess.run(words, cwd=self.build, check=True)
             return out, old
         raise SystemExit(f"{file} is not compiled by this build")
@@ -435,10 +435,11 @@ def test(build, mutants, chosen, argued, is_quick, jobs):
             programs = [(n, b.link(p, objects)) for n, p in b.suites(variant)]
             if is_quick:
                 programs = [p for p in programs if p[0] == "ops"]
-            suites += sorted((Suite(f"{n}.{variant}", p, scratch) for n, p in programs),
-                             key=lambda s: s.cpu_s)
-            for s in suites:
+            more = sorted((Suite(f"{n}.{variant}", p, scratch) for n, p in programs),
+                          key=lambda s: s.cpu_s)
+            for s in more:
                 print(f"{s.name}: {s.cpu_s:.0f} s, reaches {len(s.reached)} mutants", flush=True)
+            suites += more
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             for m in pool.map(lambda m: try_mutant(m, suites), chosen):
                 print(f"{m.file}:{m.line} {m.kind} {m.key.split(': ', 1)[1]!r} "
