@@ -72,7 +72,8 @@ struct gen_stats {
     uint32_t running, waiting;
     uint64_t kv_tokens, kv_tokens_used;
     uint64_t prompt_tokens, cached_tokens, generated_tokens, preemptions, steps;
-    double tokens_per_second; /* generated, over the last seconds */
+    uint64_t device_draws, host_draws; /* where tokens were drawn */
+    double tokens_per_second;          /* generated, over the last seconds */
 };
 
 struct gen_config {

@@ -16,6 +16,7 @@
 #define KERNELS_OPS_H
 
 #include "common/err.h"
+#include "kernels/draw.h"
 #include "kernels/dtype.h"
 
 #include <stdint.h>
@@ -171,6 +172,18 @@ struct kern_ops {
     void (*head)(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
                  const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
                  float *logits);
+
+    /* Room for head_draw of up to max_row rows of n_vocab logits; before the first. NULL, like
+     * head_draw: this backend draws nothing, the caller does from the logits. ERR_UNSUPPORTED: not
+     * for this vocabulary. */
+    MUST_USE int (*draws)(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, struct err *e);
+    /* As head, but a token of each row (drawn[r], good when run has returned) in place of its
+     * logits, where draw[r] asks for no logits and its penalties' tokens have room; their number is
+     * at most 1 << 20 a step. */
+    void (*head_draw)(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
+                      const uint32_t *row, const struct kern_norm *norm,
+                      const struct kern_matrix *w, const struct kern_draw *draw,
+                      struct kern_drawn *drawn, float *logits);
 
     /* With the other ranks of a model, on this device's memory, in the order of the ops (comm.h).
      * join: once, before the first step, by every rank; keeps host. NULL, and the next three: a

@@ -15,6 +15,9 @@ struct model {
     struct kern_device *device;
     struct kern_kv *kv;
     struct group *group; /* NULL: alone */
+    bool can_draw;
+    const struct kern_draw *draw; /* of the step; NULL: logits */
+    struct kern_drawn *drawn;
     struct model_options options;
     struct model_info info;
     char hash[33];
@@ -26,7 +29,8 @@ struct model_arch {
     const char *name; /* general.architecture */
     /* Fills info but for name and hash, state and kv. On failure model_close cleans up. */
     MUST_USE int (*load)(struct model *m, const struct gguf *g, struct err *e);
-    /* Between ops->begin and the end of the step; ends with ops->head. */
+    /* Between ops->begin and the end of the step; ends with ops->head, or head_draw where
+     * m->draw is set. */
     void (*forward)(struct model *m, const struct model_batch *b, float *logits);
 };
 

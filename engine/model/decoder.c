@@ -168,6 +168,10 @@ static int open_buffers(struct model *m, struct decoder *d, struct err *e)
     if (d->traits.has_post_norms || m->options.ranks || info->n_expert)
         TRY(k->buffer(m->device, info->d_model, &d->block, e));
     TRY(k->kv(m->device, &d->attention, &m->kv, e));
+    m->can_draw = k->draws && !m->options.ranks && info->n_vocab <= DRAW_MAX_VOCAB &&
+                  m->options.max_batch_rows > 0;
+    if (m->can_draw)
+        TRY(k->draws(m->device, info->n_vocab, m->options.max_batch_rows, e));
 out:
     return rc;
 }
@@ -253,6 +257,10 @@ void decoder_forward(struct model *m, const struct model_batch *b, float *logits
         add_block(m, d->hidden, layer->down, layer->ffn_post_norm);
     }
     const struct kern_norm norm = {d->output_norm, d->eps};
+    if (m->draw) {
+        k->head_draw(dev, d->x, b->n_row, b->row_token, &norm, d->head, m->draw, m->drawn, logits);
+        return;
+    }
     k->head(dev, d->x, b->n_row, b->row_token, &norm, d->head, group_logits(m, logits));
     group_gather(m, b->n_row, logits);
 }

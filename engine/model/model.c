@@ -177,6 +177,23 @@ int model_forward(struct model *m, const struct model_batch *batch, float *logit
     return forward(m, batch, logits, e);
 }
 
+bool model_can_draw(const struct model *m)
+{
+    return m->can_draw;
+}
+
+int model_draw(struct model *m, const struct model_batch *batch, const struct kern_draw *draw,
+               struct kern_drawn *drawn, float *logits, struct err *e)
+{
+    if (!m->can_draw)
+        return err_set(e, ERR_UNSUPPORTED, "model: backend %s draws no tokens", m->ops->name);
+    m->draw = draw;
+    m->drawn = drawn;
+    int rc = model_forward(m, batch, logits, e);
+    m->draw = NULL;
+    return rc;
+}
+
 int model_follow(struct model *m, struct err *e)
 {
     struct model_batch batch;

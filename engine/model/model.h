@@ -20,6 +20,8 @@
 #define KV_BLOCK_TOKENS 16u
 
 struct comm;
+struct kern_draw;
+struct kern_drawn;
 struct model;
 struct gguf;
 
@@ -77,6 +79,14 @@ uint32_t model_n_threads(const struct model *m);
 /* Runs the batch; logits: [n_row, n_vocab] float32, caller's storage. ERR_DEVICE is sticky. */
 MUST_USE int model_forward(struct model *m, const struct model_batch *batch, float *logits,
                            struct err *e);
+/* Whether model_draw may be called: the device draws tokens, and the whole row is on it. */
+bool model_can_draw(const struct model *m);
+/* As model_forward, but a token of each row where draw[r] (kernels/draw.h) asks for one and the
+ * device has room for its penalties: then drawn[r].token >= 0 and the row's logits are not
+ * written. [n_row] both. */
+MUST_USE int model_draw(struct model *m, const struct model_batch *batch,
+                        const struct kern_draw *draw, struct kern_drawn *drawn, float *logits,
+                        struct err *e);
 /* On the other ranks: computes what rank 0 runs until it closes its model (ERR_OK) or the group
  * ends (ERR_DEVICE). */
 MUST_USE int model_follow(struct model *m, struct err *e);

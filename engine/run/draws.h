@@ -1,6 +1,7 @@
-/* engine/run/draws.h - the tokens of a step's rows, drawn on the model's threads.
+/* engine/run/draws.h - the tokens of a step's rows, drawn on the model's device where it can, else
+ * on its threads from the logits.
  *
- * A draw is a function of its row and request, so neither order nor thread changes it. Worker
+ * A draw is a function of its row and request, so neither order nor place changes it. Worker
  * thread only; nothing is allocated after open. */
 #ifndef ENGINE_RUN_DRAWS_H
 #define ENGINE_RUN_DRAWS_H
@@ -19,8 +20,11 @@ struct draw {
 
 MUST_USE int draws_open(struct draws **out, struct model *m, uint32_t max_rows, struct err *e);
 void draws_close(struct draws *d);
-/* Row i of logits [n, n_vocab] is sequence[i]'s. The result, [n], is good until the next call. */
-const struct draw *draws_make(struct draws *d, struct sequence *const *sequence, uint32_t n,
-                              const float *logits);
+/* One step of the model, and a draw for each row: row i is sequence[i]'s. *draw, [batch->n_row],
+ * is good until the next call. Errors: as model_forward. */
+MUST_USE int draws_step(struct draws *d, const struct model_batch *batch,
+                        struct sequence *const *sequence, const struct draw **draw, struct err *e);
+/* Rows drawn on the device so far, and on the host. */
+void draws_counts(const struct draws *d, uint64_t *on_device, uint64_t *on_host);
 
 #endif

@@ -140,6 +140,8 @@ static void add_stats(struct gen_stats *sum, const struct worker *w, uint32_t n_
     sum->generated_tokens += s->generated_tokens;
     sum->preemptions += s->preemptions;
     sum->steps += s->steps;
+    sum->device_draws += s->device_draws;
+    sum->host_draws += s->host_draws;
 }
 
 /* Totals of a worker outlive it; what it held does not. */

@@ -64,6 +64,20 @@ static void pretend_logits(uint64_t h, int32_t token, float *row)
         row[NAN_TOKEN] = -1e30f; /* never drawn, only prompts hold it */
 }
 
+/* Its draws are the host's. */
+bool model_can_draw(const struct model *m)
+{
+    (void)m;
+    return false;
+}
+
+int model_draw(struct model *m, const struct model_batch *b, const struct kern_draw *draw,
+               struct kern_drawn *drawn, float *logits, struct err *e)
+{
+    (void)m, (void)b, (void)draw, (void)drawn, (void)logits;
+    return err_set(e, ERR_BUG, "a model without draws");
+}
+
 uint64_t model_comm_us(const struct model *m)
 {
     (void)m;

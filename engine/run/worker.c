@@ -19,7 +19,6 @@ struct worker {
     struct gen_config config;
     struct scheduler *sched;
     struct draws *draws;
-    float *logits; /* [max_running, n_vocab] */
     int32_t *end_ids;
     struct queue *submitted; /* of struct sequence */
     struct event_channel *events;
@@ -194,26 +193,30 @@ static void publish_stats(struct worker *w)
     atomic_store_explicit(&s->prefix_waits, c->prefix_waits, memory_order_relaxed);
     atomic_store_explicit(&s->query_tokens, c->query_tokens, memory_order_relaxed);
     atomic_store_explicit(&s->cached_tokens, c->hit_tokens, memory_order_relaxed);
+    uint64_t on_device, on_host;
+    draws_counts(w->draws, &on_device, &on_host);
+    atomic_store_explicit(&s->device_draws, on_device, memory_order_relaxed);
+    atomic_store_explicit(&s->host_draws, on_host, memory_order_relaxed);
     worker_metrics_publish(&w->metrics, s, w->config.n_kv_blocks);
 }
 
 static void run_step(struct worker *w)
 {
     struct sched_plan plan;
+    const struct draw *draw;
     struct err e;
     struct mono start = clock_mono(w->config.clock);
     uint64_t comm_us = model_comm_us(w->config.model);
     sched_plan(w->sched, start, &plan);
     if (plan.batch.n_tok == 0)
         return;
-    if (model_forward(w->config.model, &plan.batch, w->logits, &e) != ERR_OK) {
+    if (draws_step(w->draws, &plan.batch, plan.row_seq, &draw, &e) != ERR_OK) {
         fail_batch(w, &e);
         return;
     }
     sched_computed(w->sched);
     atomic_fetch_add_explicit(&w->stats.steps, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan.n_prompt, memory_order_relaxed);
-    const struct draw *draw = draws_make(w->draws, plan.row_seq, plan.batch.n_row, w->logits);
     for (uint32_t i = 0; i < plan.batch.n_row; i++)
         accept_draw(w, plan.row_seq[i], &draw[i]);
     end_static_batch(w);
@@ -244,7 +247,6 @@ static void *worker_main(void *arg)
 static int open_parts(struct worker *w, struct err *e)
 {
     const struct gen_config *c = &w->config;
-    uint32_t n_vocab = model_get_info(c->model)->n_vocab;
     struct sched_config sc = {.n_kv_blocks = c->n_kv_blocks,
                               .max_batch_tokens = c->max_batch_tokens,
                               .max_running = c->max_running,
@@ -258,10 +260,9 @@ static int open_parts(struct worker *w, struct err *e)
     TRY(sched_open(&w->sched, &sc, e));
     TRY(draws_open(&w->draws, c->model, c->max_running, e));
     TRY(queue_open(&w->submitted, c->max_running + c->max_queue, false, e));
-    w->logits = calloc((size_t)c->max_running * n_vocab, sizeof *w->logits);
     w->end_ids = calloc(c->n_end + 1, sizeof *w->end_ids);
-    if (!w->logits || !w->end_ids)
-        TRY(err_set(e, ERR_NOMEM, "logits of %u rows", c->max_running));
+    if (!w->end_ids)
+        TRY(err_set(e, ERR_NOMEM, "%u end tokens", c->n_end));
     for (uint32_t i = 0; i < c->n_end; i++)
         w->end_ids[i] = c->end_ids[i];
 out:
@@ -275,7 +276,6 @@ static void worker_free(struct worker *w)
     queue_free(w->submitted);
     sched_close(w->sched);
     draws_close(w->draws);
-    free(w->logits);
     free(w->end_ids);
     free(w);
 }

@@ -54,6 +54,10 @@ static const struct metric_desc COMM_SECONDS =
          "Time of engine steps that went to the other ranks (engine.tp_size).");
 static const struct metric_desc COMM_RATIO =
     DESC(METRIC_GAUGE, "milepost_comm_ratio", "Share of the time of all engine steps of that.");
+static const struct metric_desc DEVICE_DRAWS =
+    DESC(METRIC_COUNTER, "milepost_device_draws_total", "Tokens drawn on the device of the model.");
+static const struct metric_desc HOST_DRAWS =
+    DESC(METRIC_COUNTER, "milepost_host_draws_total", "Tokens drawn from logits on the host.");
 
 void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
 {
@@ -75,6 +79,8 @@ void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
         .step_tokens = metrics_add_one(registry, &STEP_TOKENS),
         .comm_seconds = metrics_add_one(registry, &COMM_SECONDS),
         .comm_ratio = metrics_add_one(registry, &COMM_RATIO),
+        .device_draws = metrics_add_one(registry, &DEVICE_DRAWS),
+        .host_draws = metrics_add_one(registry, &HOST_DRAWS),
     };
 }
 
@@ -101,6 +107,8 @@ void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats 
     catch_up(m->prefix_waits, &m->waited, s->prefix_waits);
     catch_up(m->copied_blocks, &m->copied_blocks_at, s->copied_blocks);
     catch_up(m->copied_tokens, &m->copied_tokens_at, s->copied_tokens);
+    catch_up(m->device_draws, &m->device_drawn, s->device_draws);
+    catch_up(m->host_draws, &m->host_drawn, s->host_draws);
     metric_set(m->kv_cached, (double)s->kv_blocks_cached);
 }
 

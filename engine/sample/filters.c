@@ -105,23 +105,29 @@ static uint32_t cut_min_p(const struct candidate *c, uint32_t n, double min_p)
     return n;
 }
 
+/* Whether the survivors are among `count` candidates of the sum `mass`, all above the threshold. */
+static bool is_enough(const struct filter_row *row, const struct filter_limits *limits, uint32_t k,
+                      float threshold, uint32_t count, double mass)
+{
+    /* With top_k the nucleus is taken of the k best: k candidates are then enough, and fewer would
+     * be of another mass. */
+    if (count == 0 || count >= k || (k < row->n && limits->top_p < 1))
+        return count > 0 && count >= k;
+    return (limits->top_p < 1 && mass >= limits->top_p * row->total) ||
+           (double)threshold <= limits->min_p;
+}
+
 uint32_t filter_candidates(const struct filter_row *row, const struct filter_limits *limits,
                            struct candidate *out)
 {
     uint32_t n = row->n;
     uint32_t k = limits->top_k && limits->top_k < n ? limits->top_k : n;
     float threshold = 1.0f / 16;
-    uint32_t count;
     double mass;
-    for (;;) {
-        count = gather(row, threshold, out, &mass);
-        /* With top_k the nucleus is taken of the k best: k candidates are then enough. */
-        bool enough = count >= k ||
-                      (k == n && limits->top_p < 1 && mass >= limits->top_p * row->total) ||
-                      (double)threshold <= limits->min_p || count == n;
-        if (enough && count > 0)
-            break;
+    uint32_t count = gather(row, threshold, out, &mass);
+    while (!is_enough(row, limits, k, threshold, count, mass)) {
         threshold = threshold > 1e-36f ? threshold / 16 : 0;
+        count = gather(row, threshold, out, &mass);
     }
     sort_candidates(out, count, row->spare);
     if (count > k)

@@ -7,9 +7,7 @@
 
 bool penalties_needed(const struct sample_spec *spec)
 {
-    const double *v = spec->params->v;
-    return spec->n_bias || v[PARAM_REPETITION_PENALTY] != 1 || v[PARAM_PRESENCE_PENALTY] != 0 ||
-           v[PARAM_FREQUENCY_PENALTY] != 0;
+    return spec->n_bias || sampler_has_penalties(spec->params);
 }
 
 static void penalise_one(const double *v, float *logit, uint32_t count)

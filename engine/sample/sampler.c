@@ -87,8 +87,7 @@ static int32_t first_of(const struct sampler *s, const float *row, float largest
     return 0;
 }
 
-/* Counter-based: the same (seed, position) gives the same number whatever was drawn before. */
-static double uniform_at(uint64_t seed, uint64_t position)
+double sampler_uniform(uint64_t seed, uint64_t position)
 {
     uint64_t state = seed;
     uint64_t mixed = rng_splitmix(&state) ^ (position * 0xD1342543DE82EF95u);
@@ -129,20 +128,35 @@ static int32_t draw_from_found(const struct candidate *c, uint32_t n, double u)
     return c[n - 1].token;
 }
 
+float sampler_scale(const struct params *p)
+{
+    double temperature = p->v[PARAM_TEMPERATURE];
+    return temperature < GREEDY_BELOW ? 0 : (float)(1 / temperature);
+}
+
+uint32_t sampler_top_k(const struct params *p)
+{
+    return p->v[PARAM_TOP_K] > 0 ? (uint32_t)p->v[PARAM_TOP_K] : 0;
+}
+
+bool sampler_has_penalties(const struct params *p)
+{
+    return p->v[PARAM_REPETITION_PENALTY] != 1 || p->v[PARAM_PRESENCE_PENALTY] != 0 ||
+           p->v[PARAM_FREQUENCY_PENALTY] != 0;
+}
+
 static bool is_greedy(const struct sample_spec *spec)
 {
-    return spec->params->v[PARAM_TEMPERATURE] < GREEDY_BELOW;
+    return sampler_scale(spec->params) == 0;
 }
 
 /* s->weight and s->sum hold the row's weights, `total` in all. */
 static int32_t draw(struct sampler *s, double total, const struct sample_spec *spec)
 {
     const double *v = spec->params->v;
-    double u = uniform_at(spec->seed, spec->position);
-    struct filter_limits limits = {/* clients write "all" as 0 or -1 */
-                                   .top_k = v[PARAM_TOP_K] > 0 ? (uint32_t)v[PARAM_TOP_K] : 0,
-                                   .top_p = v[PARAM_TOP_P],
-                                   .min_p = v[PARAM_MIN_P]};
+    double u = sampler_uniform(spec->seed, spec->position);
+    struct filter_limits limits = {
+        .top_k = sampler_top_k(spec->params), .top_p = v[PARAM_TOP_P], .min_p = v[PARAM_MIN_P]};
     if (limits.top_k == 0 && limits.top_p >= 1 && limits.min_p <= 0)
         return draw_from_all(s, fmin(u * total, nextafter(total, 0)));
     s->ops->block_max(s->weight, s->n_vocab, s->most);
@@ -215,11 +229,16 @@ static float make_row(struct sampler *s, const float *logits, const struct sampl
     return find_largest(s, s->row);
 }
 
+int sampler_refuse(struct err *e)
+{
+    return err_set(e, ERR_DEVICE, "logits are not finite: the weights or a kernel are broken");
+}
+
 int sampler_draw(struct sampler *s, const float *logits, const struct sample_spec *spec,
                  struct sample_result *out, struct err *e)
 {
     float top = find_largest(s, logits);
-    float scale = is_greedy(spec) ? 1 : (float)(1 / spec->params->v[PARAM_TEMPERATURE]);
+    float scale = is_greedy(spec) ? 1 : sampler_scale(spec->params);
     bool is_changed = penalties_needed(spec);
     /* At temperature 1 the weights give the logprob's sum as well. */
     bool is_plain = !is_greedy(spec) && !is_changed && scale == 1;
@@ -227,7 +246,7 @@ int sampler_draw(struct sampler *s, const float *logits, const struct sample_spe
                             : s->ops->exp_all(logits, s->n_vocab, top, 1, NULL, NULL);
     double log_sum = (double)top + log(total);
     if (!isfinite(log_sum))
-        return err_set(e, ERR_DEVICE, "logits are not finite: the weights or a kernel are broken");
+        return sampler_refuse(e);
     find_top(s, logits, log_sum, wanted_top(s, spec), out);
     const float *row = is_changed ? s->row : logits;
     if (is_changed)

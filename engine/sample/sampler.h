@@ -34,4 +34,17 @@ void sampler_close(struct sampler *s);
 MUST_USE int sampler_draw(struct sampler *s, const float *logits, const struct sample_spec *spec,
                           struct sample_result *out, struct err *e);
 
+/* What a device needs to draw as sampler_draw does (kernels/draw.h). */
+
+/* Counter-based, of [0, 1): the same (seed, position) gives the same number whatever was drawn
+ * before. It decides the draw. */
+double sampler_uniform(uint64_t seed, uint64_t position);
+/* 1 / temperature; 0: greedy. */
+float sampler_scale(const struct params *p);
+/* Clients write "all" as 0 or -1; 0: all. */
+uint32_t sampler_top_k(const struct params *p);
+bool sampler_has_penalties(const struct params *p);
+/* What sampler_draw says of a row that is not finite. */
+MUST_USE int sampler_refuse(struct err *e);
+
 #endif

@@ -80,6 +80,9 @@ void device_close(struct kern_device *d)
     for (size_t i = 0; i < d->n_taken; i++)
         d->dev->release(d->taken[i]);
     d->dev->host_release(d->stage.host);
+    d->dev->host_release(d->draw.host_row);
+    d->dev->host_release(d->draw.host_out);
+    d->dev->host_release(d->draw.host_history);
     team_close(d->team);
     arena_free(&d->arena);
     free(d->taken);

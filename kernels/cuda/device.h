@@ -48,6 +48,15 @@ struct device_ranks {
     struct err error;  /* the first: the group is over */
 };
 
+/* What head_draw works with; host memory, and the same on the device. */
+struct draw_stage {
+    uint32_t n_vocab, max_row; /* 0: no room was asked for */
+    struct draw_row *host_row;
+    struct kern_drawn *host_out;
+    int32_t *host_history;
+    struct draw_args on_device;
+};
+
 struct kern_device {
     const struct dev_ops *dev;
     const struct device_kernels *kernels;
@@ -76,6 +85,7 @@ struct kern_device {
     size_t part_floats;
     uint32_t *count;
     struct device_ranks ranks;
+    struct draw_stage draw;
 };
 
 enum { LOGITS_ROWS = 16 };
@@ -122,6 +132,16 @@ void device_add_norm(struct kern_device *d, const struct kern_buffer *y,
 /* All panels of w for n_tok rows of x, with the activations split for those that want it. */
 void device_products(struct kern_device *d, struct product_args a, const struct kern_matrix *w);
 
+void device_logits(struct kern_device *d, const struct kern_buffer *x, uint32_t first,
+                   uint32_t n_row, const struct kern_norm *norm, const struct kern_matrix *w);
+
+/* draw.c */
+MUST_USE int device_draws(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, struct err *e);
+void device_head_draw(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
+                      const uint32_t *row, const struct kern_norm *norm,
+                      const struct kern_matrix *w, const struct kern_draw *draw,
+                      struct kern_drawn *drawn, float *logits);
+
 /* experts.c */
 MUST_USE int device_mixer(struct kern_device *d, const struct kern_mix_shape *shape,
                           struct kern_mixer **out, struct err *e);
@@ -164,7 +184,8 @@ void device_read(struct kern_device *d, const struct kern_buffer *b, float *dst,
     .copy_blocks = device_copy_blocks, .begin = device_begin, .embed = device_embed,               \
     .project = device_project, .project_add = device_project_add, .add_norm = device_add_norm,     \
     .gate_up = device_gate_up, .mixer = device_mixer, .mix = device_mix, .add = device_add,        \
-    .attention = device_attention, .head = device_head, .write = device_write,                     \
-    .read = device_read, .sum = device_sum, .share = device_share, .comm_us = device_comm_us
+    .attention = device_attention, .head = device_head, .draws = device_draws,                     \
+    .head_draw = device_head_draw, .write = device_write, .read = device_read, .sum = device_sum,  \
+    .share = device_share, .comm_us = device_comm_us
 
 #endif

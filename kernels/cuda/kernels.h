@@ -8,6 +8,7 @@
 #define KERNELS_CUDA_KERNELS_H
 
 #include "kernels/cuda/panel.h"
+#include "kernels/draw.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -140,6 +141,28 @@ struct attend_args {
     float scale;
 };
 
+/* A row's kern_draw; its tokens begin at `first` of the history. */
+struct draw_row {
+    float scale, repetition;
+    uint32_t is_skipped, top_k, n_top, has_penalties, first, n_prompt, n_output;
+    double presence, frequency, top_p, min_p, u;
+};
+
+enum { DRAW_BLOCK = 256 }; /* logits summed together, as SOFTMAX_BLOCK of the host */
+
+struct draw_args {       /* rows of one call; scratch is a row's, one after the other */
+    const float *logits; /* [n_row, n_vocab] */
+    const struct draw_row *row;
+    const int32_t *history;
+    struct kern_drawn *out;  /* [n_row]; skipped rows are not written */
+    float *weight;           /* [n_row, n_vocab] */
+    unsigned long long *key; /* [n_row, n_vocab] */
+    uint32_t *count;         /* [n_row, n_vocab], zero before and after */
+    float *most;             /* [n_row, blocks of n_vocab] */
+    double *sum;             /* the same */
+    uint32_t n_vocab, n_row;
+};
+
 struct device_kernels {
     void (*split)(const struct product_args *a, struct dev_stream *s); /* of w: cols only */
     void (*group)(const struct group_args *a, struct dev_stream *s);
@@ -153,6 +176,7 @@ struct device_kernels {
     void (*gate)(const struct gate_args *a, struct dev_stream *s);
     void (*heads)(const struct heads_args *a, struct dev_stream *s);
     void (*attend)(const struct attend_args *a, struct dev_stream *s);
+    void (*draw)(const struct draw_args *a, struct dev_stream *s);
 };
 
 extern const struct device_kernels KERNELS_SIMT;

@@ -219,24 +219,32 @@ void device_attention(struct kern_device *d, const struct kern_attn_layer *layer
                                    .scale = s->scale});
 }
 
+/* Logits of the rows pick[first ...] to d->logits. */
+void device_logits(struct kern_device *d, const struct kern_buffer *x, uint32_t first,
+                   uint32_t n_row, const struct kern_norm *norm, const struct kern_matrix *w)
+{
+    const struct product_args a = {.x = x->data,
+                                   .pick = d->pick + first,
+                                   .norm = norm ? norm->weight->data : NULL,
+                                   .y = d->logits,
+                                   .x_stride = x->width,
+                                   .y_stride = w->rows,
+                                   .n_tok = n_row,
+                                   .eps = norm ? norm->eps : 0};
+    device_products(d, a, w);
+}
+
 void device_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
                  const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
                  float *logits)
 {
-    struct product_args a = {.x = x->data,
-                             .norm = norm ? norm->weight->data : NULL,
-                             .y = d->logits,
-                             .x_stride = x->width,
-                             .y_stride = w->rows,
-                             .eps = norm ? norm->eps : 0};
     if (n_row)
         d->dev->copy(d->pick, row, n_row * sizeof *row, DEV_TO_DEVICE, d->stream);
     for (uint32_t r = 0; r < n_row; r += LOGITS_ROWS) {
-        a.n_tok = n_row - r < LOGITS_ROWS ? n_row - r : LOGITS_ROWS;
-        a.pick = d->pick + r;
-        device_products(d, a, w);
-        d->dev->copy(logits + (size_t)r * w->rows, d->logits,
-                     (size_t)a.n_tok * w->rows * sizeof *logits, DEV_TO_HOST, d->stream);
+        uint32_t n = n_row - r < LOGITS_ROWS ? n_row - r : LOGITS_ROWS;
+        device_logits(d, x, r, n, norm, w);
+        d->dev->copy(logits + (size_t)r * w->rows, d->logits, (size_t)n * w->rows * sizeof *logits,
+                     DEV_TO_HOST, d->stream);
     }
     (void)!d->dev->sync(d->stream, NULL); /* ranks exchange logits before run ends */
 }

@@ -49,6 +49,14 @@ static inline float __fmul_rn(float a, float b)
 {
     return a * b;
 }
+static inline double __dadd_rn(double a, double b)
+{
+    return a + b;
+}
+static inline double __dmul_rn(double a, double b)
+{
+    return a * b;
+}
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector)
 {
     uint64_t both = (uint64_t)b << 32 | a;
@@ -77,6 +85,10 @@ template <class T, class U> static inline T atomicAdd(T *p, U v)
 template <class T, class U> static inline T atomicMax(T *p, U v)
 {
     return simt::read_change_write(p, [v](T old) { return old > (T)v ? old : (T)v; });
+}
+template <class T, class U> static inline T atomicMin(T *p, U v)
+{
+    return simt::read_change_write(p, [v](T old) { return old < (T)v ? old : (T)v; });
 }
 template <class T, class U> static inline T atomicOr(T *p, U v)
 {

@@ -1,6 +1,7 @@
 /* The same request with the same seed gives the same tokens alone and inside any batch, on a real
- * (tiny, random) model: chunked prompts, shared prefixes, preemption and cancels included. Each
- * backend of this build; MILEPOST_TEST_MODEL adds a model people use. */
+ * (tiny, random) model: chunked prompts, shared prefixes, preemption and cancels included, drawn on
+ * the device or, where a bias (of nothing) asks for it, on the host. Each backend of this build;
+ * MILEPOST_TEST_MODEL adds a model people use. */
 #include "common/test.h"
 
 #include "common/rng.h"
@@ -122,7 +123,7 @@ static void assert_same(const struct job *got, const struct job *want)
 }
 
 struct totals {
-    uint64_t preemptions, cached, tokens;
+    uint64_t preemptions, cached, tokens, device_draws, host_draws;
 };
 
 static void run_batch(struct model *m, const struct setting *s, struct job *jobs, uint32_t n,
@@ -142,6 +143,8 @@ static void run_batch(struct model *m, const struct setting *s, struct job *jobs
     sum->preemptions += stats.preemptions;
     sum->cached += stats.cached_tokens;
     sum->tokens += stats.generated_tokens;
+    sum->device_draws += stats.device_draws;
+    sum->host_draws += stats.host_draws;
     ops->close(g);
 }
 
@@ -228,6 +231,8 @@ struct amount {
     uint32_t first_setting; /* of the batches */
 };
 
+static const struct gen_bias NOTHING = {.token = 5, .bias = 0};
+
 static struct totals check_model(struct model *m, const struct amount *a)
 {
     static struct job alone[MAX_JOBS], batched[MAX_JOBS];
@@ -247,6 +252,8 @@ static struct totals check_model(struct model *m, const struct amount *a)
             submit(g, &alone[i]);
             wait_for_end(g, &alone[i]);
             ops->close(g);
+            batched[i].request.bias = &NOTHING;
+            batched[i].request.n_bias = i % 3 == 0;
         }
         for (size_t k = a->first_setting; k < sizeof batches / sizeof *batches; k++) {
             static struct job copy[MAX_JOBS];
@@ -299,8 +306,12 @@ static void check_tiny(const char *backend)
     unlink(path);
     struct amount a = amount_for(backend);
     struct totals t = check_model(m, &a);
-    print_message("%s: %u tokens in batches, %u preemptions, %u tokens from the cache\n", backend,
-                  (unsigned)t.tokens, (unsigned)t.preemptions, (unsigned)t.cached);
+    print_message(
+        "%s: %u tokens in batches, %u drawn on the device, %u preemptions, %u tokens from "
+        "the cache\n",
+        backend, (unsigned)t.tokens, (unsigned)t.device_draws, (unsigned)t.preemptions,
+        (unsigned)t.cached);
+    assert_true(t.host_draws > 0 && (t.device_draws > 0) == model_can_draw(m));
     assert_true(t.cached > 0);
     check_pairs(m);
     check_preemption(m);

@@ -1,0 +1,383 @@
+/* The tokens that head_draw gives against engine/sample's, of the same logits and numbers: all
+ * knobs, alone and together, vocabularies of odd sizes and of 151,936; ties; broken rows; rows left
+ * to the host beside drawn ones; in six orders of threads. Tokens, logprobs and alternatives are
+ * equal, not close: near ties (kernels/draw.h) are one in 10^12 draws. MILEPOST_TEST_DRAW_SEEDS:
+ * more random knobs, 19 rows each. */
+#include "common/test.h"
+
+#include "common/rng.h"
+#include "engine/sample/sampler.h"
+#include "kernels/cuda/dev.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/ops.h"
+#include "kernels/simt/simt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ROWS = 19, HISTORY = 300, LARGE = 300 }; /* rows: more than a slice */
+
+struct row {
+    struct params params;
+    uint64_t seed, position;
+    int32_t tokens[HISTORY];
+    uint32_t n_prompt, n_output, n_top;
+    bool on_host;
+};
+
+/* Row r of the logits is column r of the head, and row r of x is 1 there. */
+struct bench {
+    uint32_t n_vocab, n_row;
+    struct row row[MAX_ROWS];
+    float *logits, *got; /* [n_row, n_vocab] */
+    struct kern_device *device;
+    const struct kern_matrix *head;
+    struct kern_buffer *x;
+    struct kern_kv *kv;
+    struct kern_draw draw[MAX_ROWS];
+    struct kern_drawn drawn[MAX_ROWS];
+};
+
+static struct params neutral(double temperature)
+{
+    struct params p = {.set = (1u << PARAM_COUNT) - 1};
+    p.v[PARAM_TEMPERATURE] = temperature;
+    p.v[PARAM_TOP_P] = 1;
+    p.v[PARAM_REPETITION_PENALTY] = 1;
+    return p;
+}
+
+static double choose(struct rng *r, const double *values, uint32_t n)
+{
+    return values[rng_below(r, n)];
+}
+
+static void random_row(struct rng *r, struct row *w, uint32_t n_vocab)
+{
+    static const double TEMPERATURES[] = {0, 0.3, 1, 1, 1.7}, TOP_P[] = {1, 0.9, 0.5, 0.05, 0.9999},
+                        TOP_K[] = {0, 0, 1, 2, 40, 1000, 1e6}, MIN_P[] = {0, 0, 0.05, 0.5, 1},
+                        REPETITION[] = {1, 1, 1.3, 0.8}, PENALTY[] = {0, 0, 0.5, -0.7};
+    *w = (struct row){.params = neutral(choose(r, TEMPERATURES, 5)), .seed = rng_u64(r)};
+    w->params.v[PARAM_TOP_P] = choose(r, TOP_P, 5);
+    w->params.v[PARAM_TOP_K] = choose(r, TOP_K, 7);
+    w->params.v[PARAM_MIN_P] = choose(r, MIN_P, 5);
+    w->params.v[PARAM_REPETITION_PENALTY] = choose(r, REPETITION, 4);
+    w->params.v[PARAM_PRESENCE_PENALTY] = choose(r, PENALTY, 4);
+    w->params.v[PARAM_FREQUENCY_PENALTY] = choose(r, PENALTY, 4);
+    w->position = rng_below(r, 1000);
+    w->n_prompt = 1 + (uint32_t)rng_below(r, HISTORY / 2);
+    w->n_output = (uint32_t)rng_below(r, HISTORY / 2);
+    w->n_top = (uint32_t)rng_below(r, 3) * 10;
+    w->n_top = w->n_top < n_vocab ? w->n_top : n_vocab;
+    for (uint32_t i = 0; i < w->n_prompt + w->n_output; i++) /* some tokens often */
+        w->tokens[i] = (int32_t)rng_below(r, rng_below(r, 2) ? n_vocab : n_vocab / 8 + 1);
+}
+
+static float random_logit(struct rng *r, uint32_t shape)
+{
+    double x = rng_normal(r);
+    switch (shape) {
+    case 0:
+        return (float)(4 * x); /* as a model's */
+    case 1:
+        return (float)(0.01 * x); /* flat */
+    case 2:
+        return (float)((int)(2 * x)); /* many equal ones */
+    default:
+        return x > 2.5 ? (float)(20 * x) : -1e30f; /* most have no chance */
+    }
+}
+
+static void open_bench(struct bench *b, uint32_t n_vocab, uint32_t n_row)
+{
+    struct err e;
+    const double inv_freq[4] = {1, 1, 1, 1};
+    const struct kern_attn_shape shape = {.n_layer = 1,
+                                          .n_head = 1,
+                                          .n_head_kv = 1,
+                                          .d_head = 8,
+                                          .n_rot = 8,
+                                          .n_rope = 1,
+                                          .inv_freq = {inv_freq},
+                                          .scale = 1,
+                                          .n_blocks = 2,
+                                          .max_position = 32};
+    const struct kern_options o = {.n_threads = 1, .max_tok = MAX_ROWS};
+    float *columns = calloc((size_t)n_vocab * n_row, sizeof *columns);
+    b->n_vocab = n_vocab;
+    b->n_row = n_row;
+    b->got = calloc((size_t)n_vocab * n_row, sizeof *b->got);
+    assert_non_null(columns);
+    for (uint32_t r = 0; r < n_row; r++)
+        for (uint32_t i = 0; i < n_vocab; i++)
+            columns[(size_t)i * n_row + r] = b->logits[(size_t)r * n_vocab + i];
+    const struct kern_part part = {DTYPE_F32, n_vocab, columns};
+    assert_ok(KERN_SIMT.open(&b->device, &o, &e), &e);
+    assert_ok(KERN_SIMT.matrix(b->device, n_row, &part, 1, &b->head, &e), &e);
+    assert_ok(KERN_SIMT.buffer(b->device, n_row, &b->x, &e), &e);
+    assert_ok(KERN_SIMT.kv(b->device, &shape, &b->kv, &e), &e);
+    assert_ok(KERN_SIMT.draws(b->device, n_vocab, MAX_ROWS, &e), &e);
+    free(columns);
+}
+
+static void close_bench(struct bench *b)
+{
+    if (b->device)
+        KERN_SIMT.close(b->device);
+    free(b->logits);
+    free(b->got);
+}
+
+static void step(void *arg)
+{
+    struct bench *b = arg;
+    float one[MAX_ROWS * MAX_ROWS] = {0};
+    uint32_t row[MAX_ROWS], block[2] = {0, 1};
+    const uint32_t *table = block, zero = 0;
+    const int32_t token = 0;
+    const struct kern_step s = {1, &token, &zero, &zero, &table};
+    for (uint32_t r = 0; r < b->n_row; r++) {
+        one[r * b->n_row + r] = 1;
+        row[r] = r;
+    }
+    KERN_SIMT.begin(b->device, &s, b->kv);
+    KERN_SIMT.write(b->device, b->x, one, b->n_row);
+    KERN_SIMT.head_draw(b->device, b->x, b->n_row, row, NULL, b->head, b->draw, b->drawn, b->got);
+}
+
+static void fill_draws(struct bench *b)
+{
+    for (uint32_t r = 0; r < b->n_row; r++) {
+        const struct row *w = &b->row[r];
+        const double *v = w->params.v;
+        b->draw[r] =
+            (struct kern_draw){.on_host = w->on_host,
+                               .scale = sampler_scale(&w->params),
+                               .top_k = sampler_top_k(&w->params),
+                               .n_top = w->n_top,
+                               .repetition = (float)v[PARAM_REPETITION_PENALTY],
+                               .presence = v[PARAM_PRESENCE_PENALTY],
+                               .frequency = v[PARAM_FREQUENCY_PENALTY],
+                               .top_p = v[PARAM_TOP_P],
+                               .min_p = v[PARAM_MIN_P],
+                               .u = sampler_uniform(w->seed, w->position),
+                               .tokens = sampler_has_penalties(&w->params) ? w->tokens : NULL,
+                               .n_prompt = w->n_prompt,
+                               .n_output = w->n_output};
+    }
+    memset(b->drawn, 0xAB, sizeof b->drawn);
+}
+
+static void assert_no_reports(void)
+{
+    char text[300];
+    if (simt_take_reports(text, sizeof text))
+        fail_msg("%s", text);
+}
+
+static void draw_all(struct bench *b)
+{
+    struct err e;
+    fill_draws(b);
+    assert_ok(KERN_SIMT.run(b->device, step, b, &e), &e);
+    assert_no_reports();
+}
+
+static void *to_device(const void *from, size_t n, struct dev_stream *s)
+{
+    void *p = DEV_SIMT.alloc(n);
+    assert_non_null(p);
+    DEV_SIMT.copy(p, from, n, DEV_TO_DEVICE, s);
+    return p;
+}
+
+/* The kernel alone: a head for a large vocabulary takes the emulator long. */
+static void draw_by_kernel(struct bench *b)
+{
+    struct err e;
+    struct dev_stream *s = DEV_SIMT.stream_open();
+    size_t n = (size_t)b->n_vocab * b->n_row, blocks = (b->n_vocab / DRAW_BLOCK + 1) * b->n_row;
+    struct draw_row rows[MAX_ROWS];
+    int32_t history[MAX_ROWS * HISTORY] = {0};
+    fill_draws(b);
+    for (uint32_t r = 0; r < b->n_row; r++) {
+        const struct kern_draw *w = &b->draw[r];
+        rows[r] = (struct draw_row){
+            w->scale,          w->repetition, 0,           w->top_k,    w->n_top,
+            w->tokens != NULL, r * HISTORY,   w->n_prompt, w->n_output, w->presence,
+            w->frequency,      w->top_p,      w->min_p,    w->u};
+        memcpy(history + r * HISTORY, b->row[r].tokens, sizeof b->row[r].tokens);
+    }
+    void *memory[] = {
+        to_device(b->logits, n * sizeof(float), s), to_device(rows, sizeof rows, s),
+        to_device(history, sizeof history, s),      DEV_SIMT.alloc(sizeof b->drawn),
+        DEV_SIMT.alloc(n * sizeof(float)),          DEV_SIMT.alloc(n * sizeof(uint64_t)),
+        DEV_SIMT.alloc(n * sizeof(uint32_t)),       DEV_SIMT.alloc(blocks * sizeof(float)),
+        DEV_SIMT.alloc(blocks * sizeof(double))};
+    const struct draw_args a = {memory[0], memory[1], memory[2], memory[3],  memory[4], memory[5],
+                                memory[6], memory[7], memory[8], b->n_vocab, b->n_row};
+    DEV_SIMT.fill(memory[6], 0, n * sizeof(uint32_t), s);
+    KERNELS_SIMT.draw(&a, s);
+    DEV_SIMT.copy(b->drawn, memory[3], b->n_row * sizeof *b->drawn, DEV_TO_HOST, s);
+    assert_ok(DEV_SIMT.sync(s, &e), &e);
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        DEV_SIMT.release(memory[i]);
+    DEV_SIMT.stream_close(s);
+    assert_no_reports();
+}
+
+static void check_row(const struct bench *b, struct sampler *s, uint32_t r)
+{
+    struct err e;
+    const struct row *w = &b->row[r];
+    const struct kern_drawn *got = &b->drawn[r];
+    const float *logits = b->logits + (size_t)r * b->n_vocab;
+    struct sample_result want;
+    const struct sample_spec spec = {.params = &w->params,
+                                     .seed = w->seed,
+                                     .position = w->position,
+                                     .prompt = w->tokens,
+                                     .n_prompt = w->n_prompt,
+                                     .output = w->tokens + w->n_prompt,
+                                     .n_output = w->n_output,
+                                     .n_top = w->n_top};
+    assert_ok(sampler_draw(s, logits, &spec, &want, &e), &e);
+    if (got->token != want.token)
+        fail_msg("row %u of %u: token %d, on the host %d (T %g, top_k %g, top_p %g, min_p %g)", r,
+                 b->n_vocab, got->token, want.token, w->params.v[PARAM_TEMPERATURE],
+                 w->params.v[PARAM_TOP_K], w->params.v[PARAM_TOP_P], w->params.v[PARAM_MIN_P]);
+    double log_sum = (double)got->largest + log(got->total);
+    assert_true((float)((double)got->logit - log_sum) == want.logprob);
+    assert_int_equal(got->n_top, want.n_top);
+    for (uint32_t i = 0; i < want.n_top; i++) {
+        assert_int_equal(got->top[i], want.top[i].token);
+        assert_true((float)((double)got->top_logit[i] - log_sum) == want.top[i].logprob);
+    }
+}
+
+static void check_size(uint32_t n_vocab, uint32_t n_row, uint32_t n_orders, uint64_t seed)
+{
+    struct bench b = {.n_vocab = n_vocab, .n_row = n_row};
+    struct rng r;
+    struct err e;
+    struct sampler *s;
+    rng_seed(&r, seed);
+    b.logits = calloc((size_t)n_vocab * n_row, sizeof *b.logits);
+    assert_non_null(b.logits);
+    for (uint32_t row = 0; row < n_row; row++) {
+        uint32_t shape = (uint32_t)rng_below(&r, 4);
+        random_row(&r, &b.row[row], n_vocab);
+        for (uint32_t i = 0; i < n_vocab; i++)
+            b.logits[(size_t)row * n_vocab + i] = random_logit(&r, shape);
+        b.logits[(size_t)row * n_vocab + rng_below(&r, n_vocab)] = 1; /* never nothing */
+    }
+    if (n_vocab <= LARGE)
+        open_bench(&b, n_vocab, n_row);
+    assert_ok(sampler_open(&s, n_vocab, &e), &e);
+    for (unsigned order = 0; order < n_orders; order++) {
+        simt_set_order(order);
+        if (n_vocab <= LARGE)
+            draw_all(&b);
+        else
+            draw_by_kernel(&b);
+        for (uint32_t row = 0; row < n_row; row++)
+            check_row(&b, s, row);
+    }
+    sampler_close(s);
+    close_bench(&b);
+}
+
+static void test_sizes(void **state)
+{
+    static const uint32_t SIZES[] = {257, 1, 2, 17, 255, 15, 4099, 1000};
+    (void)state;
+    for (uint32_t i = 0; i < sizeof SIZES / sizeof *SIZES; i += simt_is_checked() ? 3 : 1)
+        check_size(SIZES[i], simt_is_checked() ? 1 : 2, SIMT_ORDERS, 11 + i);
+}
+
+static void test_real_vocabularies(void **state)
+{
+    (void)state;
+    check_size(simt_is_checked() ? 20011 : 151936, simt_is_checked() ? 1 : 4, 1, 7);
+    if (!simt_is_checked()) /* past what one pass over the blocks of a row covers */
+        check_size(DRAW_MAX_VOCAB, 1, 1, 8);
+}
+
+static void test_many_knobs(void **state)
+{
+    (void)state;
+    const char *more = getenv("MILEPOST_TEST_DRAW_SEEDS");
+    uint64_t n_seeds = more ? strtoull(more, NULL, 10) : simt_is_checked() ? 1 : 3;
+    for (uint64_t seed = 100; seed < 100 + n_seeds; seed++)
+        check_size(700 + (uint32_t)seed, simt_is_checked() ? 5 : MAX_ROWS, 1, seed);
+}
+
+/* NaN in a row, a row of nothing, an infinite logit: no finite total, and no access out of bounds.
+ * The head is F32, so each test has one row. */
+static void test_broken_rows(void **state)
+{
+    (void)state;
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        struct bench b = {.logits = calloc(600, sizeof *b.logits)};
+        struct rng r;
+        rng_seed(&r, kind);
+        random_row(&r, &b.row[0], 600);
+        b.row[0].n_top = 20;
+        b.row[0].params.v[PARAM_TEMPERATURE] = 0.7;
+        for (uint32_t i = 0; i < 600; i++)
+            b.logits[i] = kind == 0 || (kind == 3 && i < 590) ? NAN : kind == 1 ? -INFINITY : 1;
+        b.logits[300] = kind == 2 ? INFINITY : b.logits[300];
+        open_bench(&b, 600, 1);
+        draw_all(&b);
+        assert_false(isfinite((double)b.drawn[0].largest + log(b.drawn[0].total)));
+        close_bench(&b);
+    }
+}
+
+static void test_rows_left_to_the_host(void **state)
+{
+    struct bench b = {.logits = calloc(MAX_ROWS * 300, sizeof *b.logits)};
+    struct rng r;
+    (void)state;
+    rng_seed(&r, 3);
+    for (uint32_t row = 0; row < MAX_ROWS; row++) {
+        b.row[row] = (struct row){.params = neutral(0), .on_host = row % 3 == 1};
+        for (uint32_t i = 0; i < 300; i++)
+            b.logits[row * 300 + i] = random_logit(&r, 0);
+    }
+    open_bench(&b, 300, MAX_ROWS);
+    for (size_t i = 0; i < MAX_ROWS * 300; i++)
+        b.got[i] = -77;
+    draw_all(&b);
+    for (uint32_t row = 0; row < MAX_ROWS; row++) {
+        assert_true((b.drawn[row].token == -1) == b.row[row].on_host);
+        for (uint32_t i = 0; i < 300; i++)
+            assert_true(b.got[row * 300 + i] ==
+                        (b.row[row].on_host ? b.logits[row * 300 + i] : -77));
+    }
+    close_bench(&b);
+}
+
+static void test_vocabulary_refused(void **state)
+{
+    struct err e;
+    struct kern_device *d;
+    const struct kern_options o = {.n_threads = 1, .max_tok = 1};
+    (void)state;
+    assert_ok(KERN_SIMT.open(&d, &o, &e), &e);
+    assert_int_equal(KERN_SIMT.draws(d, DRAW_MAX_VOCAB + 1, 1, &e), ERR_UNSUPPORTED);
+    KERN_SIMT.close(d);
+    assert_null(KERN_CPU.draws);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+                                       cmocka_unit_test(test_real_vocabularies),
+                                       cmocka_unit_test(test_many_knobs),
+                                       cmocka_unit_test(test_broken_rows),
+                                       cmocka_unit_test(test_rows_left_to_the_host),
+                                       cmocka_unit_test(test_vocabulary_refused)};
+    return cmocka_run_group_tests_name("kernels.simt.draw", tests, NULL, NULL);
+}
