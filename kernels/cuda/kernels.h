@@ -7,8 +7,8 @@
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 
+#include "kernels/cuda/draw.h"
 #include "kernels/cuda/panel.h"
-#include "kernels/draw.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -139,28 +139,6 @@ struct attend_args {
     uint32_t *count; /* [n_tok][n_head], zero before and after */
     uint32_t n_head, n_head_kv, d_head, kv_format, window, max_chunks;
     float scale;
-};
-
-/* A row's kern_draw; its tokens begin at `first` of the history. */
-struct draw_row {
-    float scale, repetition;
-    uint32_t is_skipped, top_k, n_top, has_penalties, first, n_prompt, n_output;
-    double presence, frequency, top_p, min_p, u;
-};
-
-enum { DRAW_BLOCK = 256 }; /* logits summed together, as SOFTMAX_BLOCK of the host */
-
-struct draw_args {       /* rows of one call; scratch is a row's, one after the other */
-    const float *logits; /* [n_row, n_vocab] */
-    const struct draw_row *row;
-    const int32_t *history;
-    struct kern_drawn *out;  /* [n_row]; skipped rows are not written */
-    float *weight;           /* [n_row, n_vocab] */
-    unsigned long long *key; /* [n_row, n_vocab] */
-    uint32_t *count;         /* [n_row, n_vocab], zero before and after */
-    float *most;             /* [n_row, blocks of n_vocab] */
-    double *sum;             /* the same */
-    uint32_t n_vocab, n_row;
 };
 
 struct device_kernels {
