@@ -1,7 +1,7 @@
 /* kernels/cuda/number.h - float16, bfloat16 and fp8 (e4m3, arXiv 2209.05433) as plain bits, so that
  * host C, host C++ and device code share structs. Conversions round to nearest even; to_fp8
- * saturates at 448. Host bodies are checked for every pattern, and against the toolkit's headers where
- * one is installed: tests/kernels/simt/number_test.cc. */
+ * saturates at 448. Host bodies are checked for every pattern, and against the toolkit's headers
+ * where one is installed: tests/kernels/simt/number_test.cc. */
 #ifndef KERNELS_CUDA_NUMBER_H
 #define KERNELS_CUDA_NUMBER_H
 
