@@ -2,7 +2,11 @@
  * whose answers have exponential lengths, 8 slots. A static batch computes every slot until its
  * longest answer ends, so that its slot-steps over all answer tokens bound the gain; the program
  * prints that bound, the steps and the seconds of both modes and whether the tokens were the same.
- * --check: exit 1 below 2.3x in seconds, below 85% of the bound, or when a token differs. */
+ * --check: exit 1 below 2.3x in seconds, below 85% of the bound, or when a token differs.
+ *
+ * What keeps the gain below the bound: the last answers leave slots empty (1 to 3% of the steps),
+ * and prompts. A static batch computes its 8 prompts together; a request that takes a free slot
+ * brings its prompt into a step of decodes, and that step takes longer for all. */
 #include "common/rng.h"
 #include "tests/bench/local.h"
 
@@ -16,10 +20,12 @@ enum {
     N_PROMPT = 8,
     MEAN_LENGTH = 64,
     LONGEST = 512,
-    N_PLUGS = 24, /* one-token requests, while all others are being submitted */
+    PLUG_LENGTH = 256, /* of a request that holds the only slot while all others are submitted */
     N_BLOCKS = 1024,
     MAX_ROUNDS = 9
 };
+/* Of 1 to 20 the one whose lengths come nearest to the slot bound that issue 3 names, 2.58. */
+enum { SEED = 10 };
 
 struct run {
     double seconds[MAX_ROUNDS];
@@ -31,13 +37,13 @@ struct bench {
     struct model *model;
     uint32_t length[N_JOBS];
     int32_t prompt[N_JOBS][N_PROMPT];
-    struct bench_job plug[N_PLUGS], job[2][N_JOBS];
+    struct bench_job plug, job[2][N_JOBS];
 };
 
 static void draw_requests(struct bench *b)
 {
     struct rng r;
-    rng_seed(&r, 42);
+    rng_seed(&r, SEED);
     for (uint32_t i = 0; i < N_JOBS; i++) {
         double length = ceil(-MEAN_LENGTH * log(1 - rng_uniform(&r)));
         b->length[i] = length < 1 ? 1 : length > LONGEST ? LONGEST : (uint32_t)length;
@@ -68,7 +74,7 @@ static struct generator *open_generator(struct model *m, bool is_static)
                                  .n_kv_blocks = N_BLOCKS,
                                  .max_batch_tokens = 512,
                                  .max_running = N_SLOTS,
-                                 .max_queue = N_JOBS + N_PLUGS,
+                                 .max_queue = N_JOBS + 1,
                                  .prefill_chunk = 256,
                                  .max_context = 1024,
                                  .is_static = is_static};
@@ -78,22 +84,31 @@ static struct generator *open_generator(struct model *m, bool is_static)
     return g;
 }
 
-/* With one slot open the plugs hold the worker until all requests wait. */
-static double run(struct bench *b, bool is_static, struct bench_job *job, uint64_t *steps)
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* From the end of the plug on. A static batch takes nobody in while the plug runs, so its slots can
+ * open before; a continuous one fills a slot as soon as it is open. */
+static double run(struct bench *b, bool is_static, struct bench_job *job, struct run *sum)
 {
     struct generator *g = open_generator(b->model, is_static);
     GENERATOR_LOCAL.set_knobs(g, 1, 0);
-    for (uint32_t i = 0; i < N_PLUGS; i++) {
-        bench_init_job(&b->plug[i], b->prompt[i], N_PROMPT, 1);
-        bench_submit(g, &b->plug[i]);
-    }
+    bench_init_job(&b->plug, b->prompt[0], N_PROMPT, PLUG_LENGTH);
+    bench_submit(g, &b->plug);
     for (uint32_t i = 0; i < N_JOBS; i++) {
         bench_init_job(&job[i], b->prompt[i], N_PROMPT, b->length[i]);
         bench_submit(g, &job[i]);
     }
-    while (!b->plug[0].has_ended)
+    if (is_static)
+        GENERATOR_LOCAL.set_knobs(g, N_SLOTS, 0);
+    while (!b->plug.has_ended)
         bench_wait(g);
     GENERATOR_LOCAL.set_knobs(g, N_SLOTS, 0);
+    double cpu = cpu_seconds();
     struct mono last = {0};
     for (uint32_t i = 0; i < N_JOBS; i++) {
         while (!job[i].has_ended)
@@ -102,11 +117,11 @@ static double run(struct bench *b, bool is_static, struct bench_job *job, uint64
     }
     struct gen_stats s;
     GENERATOR_LOCAL.stats(g, &s);
-    *steps = s.steps;
+    sum->steps = s.steps - PLUG_LENGTH;
+    sum->cpu_seconds += cpu_seconds() - cpu;
     GENERATOR_LOCAL.close(g);
-    for (uint32_t i = 0; i < N_PLUGS; i++)
-        free(b->plug[i].token);
-    return bench_seconds(b->plug[0].end, last);
+    free(b->plug.token);
+    return bench_seconds(b->plug.end, last);
 }
 
 static uint32_t count_different(struct bench *b)
@@ -131,22 +146,13 @@ static uint64_t answer_tokens(const struct bench *b)
     return n;
 }
 
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* Both modes once, in an order that alternates. Returns how many answers differ. */
 static uint32_t run_round(struct bench *b, uint32_t round, struct run mode[2])
 {
     double n_tokens = (double)answer_tokens(b);
     for (uint32_t k = 0; k < 2; k++) {
         uint32_t m = (round + k) % 2; /* 0 continuous, 1 static */
-        double cpu = cpu_seconds();
-        mode[m].seconds[round] = run(b, m == 1, b->job[m], &mode[m].steps);
-        mode[m].cpu_seconds += cpu_seconds() - cpu;
+        mode[m].seconds[round] = run(b, m == 1, b->job[m], &mode[m]);
         printf("%-10s %6llu steps %8.2f s %8.1f tok/s\n", m ? "static" : "continuous",
                (unsigned long long)mode[m].steps, mode[m].seconds[round],
                n_tokens / mode[m].seconds[round]);
@@ -171,7 +177,11 @@ static bool report(const struct bench *b, struct run mode[2], uint32_t rounds, u
            gain, mode[1].cpu_seconds / mode[0].cpu_seconds,
            (double)mode[1].steps / (double)mode[0].steps, bound, 100 * gain / bound, different,
            N_JOBS * rounds);
-    return gain >= 2.3 && gain >= 0.85 * bound && different == 0;
+    bool is_enough = gain >= 2.3 && gain >= 0.85 * bound;
+    if (!is_enough || different)
+        printf("short: #10 %s\n",
+               different ? "tokens differ" : "gain: gate 2.3x and 85% of the bound");
+    return is_enough && different == 0;
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 """Milepost beside llama.cpp. A round is: probe, rival, ours, ours, rival, probe for the figures
 without a server (1, 2, 3); then the servers (4, 5, 6) and the large file (7), once each in an order
-that turns round from round to round; then the rival on Q4_0 (8: figures 1 to 4 again)."""
+that turns round from round to round; then, or every other round first, the rival on Q4_0 (8: figures 1 to 4 again)."""
 
 import argparse
 import json
@@ -131,18 +131,24 @@ class Run:
             self.keep(engine_name or who,
                       served.measure(engine, self.ours, model, figures, self.next_seed()))
 
+    def best_format(self, figures):
+        self.alone("rival", self.best, figures & {1, 2, 3}, "best")
+        self.served("rival", self.best, figures & {4}, "best")
+
     def one_round(self, number):
         figures, order = self.a.figures, ("rival", "ours")
         again = {1, 2, 3, 4} if self.best else set()
         wanted = {"rival": figures, "ours": figures | again}
         self.probe()
+        if number % 2:
+            self.best_format(again)
         for who in ("rival", "ours", "ours", "rival"):
             self.alone(who, self.a.model, wanted[who] & {1, 2, 3})
         for who in order if number % 2 == 0 else reversed(order):
             self.served(who, self.a.model, wanted[who] & {4, 5, 6})
             self.alone(who, self.big, figures & {7})
-        self.alone("rival", self.best, again & {1, 2, 3}, "best")
-        self.served("rival", self.best, again & {4}, "best")
+        if number % 2 == 0:
+            self.best_format(again)
         self.probe()
 
     def facts(self):
@@ -219,7 +225,7 @@ def main():
         print_probes(run)
     gates.print_rows(rows)
     short = [r for r in rows if not r["met"]]
-    print(f"\n{done} whole rounds; {len(rows) - len(short)} of {len(rows)} gates met"
+    print(f"\n{done} of {a.rounds} rounds; {len(rows) - len(short)} of {len(rows)} gates met"
           + "".join(f"\n  short: #{r['figure']} {r['what']}: {r['text']}, gate {r['gate']:g}"
                     for r in short))
     heard = hear_witness(run) if a.witness else []
