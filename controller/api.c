@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_BYTES = 32 * 1024 * 1024, MAX_LIMIT = 1000 };
+enum { ANSWER_BYTES = 32 * 1024 * 1024, MAX_LIMIT = 1000, MAX_HOURS = 24 * 366 * 10 };
 
 enum { POST_ROUTES = 10 };
 
@@ -239,9 +239,13 @@ static void get_series(struct http_request *r, void *ctx)
     json_t *v = NULL, *trend = NULL;
     struct buf b;
     buf_init(&b, ANSWER_BYTES);
+    int64_t hours = 0;
     int rc = read_common(a, r, 1, &q, &e);
     if (rc == ERR_OK)
-        rc = api_read_series(a->store, q.route, &v, &e);
+        rc = query_int(r, "hours", 0, MAX_HOURS, &hours, &e);
+    if (rc == ERR_OK)
+        rc = hours ? api_read_rewards(a->store, q.route, hours, clock_wall(&CLOCK_REAL).us, &v, &e)
+                   : api_read_series(a->store, q.route, &v, &e);
     board_trend(a->o.board, &b);
     if (rc == ERR_OK && b.n && json_parse(buf_str(&b), 0, &trend, NULL) == ERR_OK) {
         json_t *mine = json_object_getn(trend, q.route.p, q.route.n);

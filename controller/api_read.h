@@ -23,4 +23,8 @@ MUST_USE int api_read_load(struct store *s, struct str route, int64_t now_us, js
 /* Rewards per arm of the last rows in buckets of equal size, with the running interval. */
 MUST_USE int api_read_series(struct store *s, struct str route, json_t **out, struct err *e);
 
+/* The same over the last `hours`, from sums by minute or hour. */
+MUST_USE int api_read_rewards(struct store *s, struct str route, int64_t hours, int64_t now_us,
+                              json_t **out, struct err *e);
+
 #endif

@@ -389,6 +389,10 @@ static void test_expired_texts_leave_the_proof(void **state)
     assert_int_equal(number("SELECT count(*) FROM bodies"), 1);
     assert_int_equal(number("SELECT sum(n) FROM rollups"), 701);
     assert_int_equal(number("SELECT count(*) FROM route_rows"), 701);
+    struct replay_report report;
+    assert_ok(replay_run(path, &report, &e), &e);
+    assert_int_equal(report.n_texts_expired, 700);
+    assert_int_equal(report.texts_from, number("SELECT max(row) FROM scores"));
     assert_int_equal(number("SELECT n FROM totals WHERE what='outputs'"), 701);
     drop_ledger();
     open_ledger();

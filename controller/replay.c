@@ -4,6 +4,7 @@
 
 #include "controller/course.h"
 #include "controller/replay_audit.h"
+#include "controller/store/retention.h"
 #include "controller/store/revisions.h"
 
 #include <stdarg.h>
@@ -326,6 +327,29 @@ static void check_unmatched(struct replay *r)
     }
 }
 
+/* From which row on the texts are still there. */
+static int find_texts(struct replay *r, struct err *e)
+{
+    struct db_stmt *q;
+    int64_t id;
+    int rc = store_texts_from(r->store, &id, e);
+    if (rc == ERR_OK)
+        rc = store_statement(r->store,
+                             "SELECT (SELECT count(*) FROM outputs WHERE id<?1),"
+                             "(SELECT row FROM scores WHERE output>=?1 ORDER BY output LIMIT 1)",
+                             &q, e);
+    if (rc != ERR_OK || id <= 1)
+        return rc;
+    db_bind_i64(q, 1, id);
+    rc = db_step(q, e);
+    if (rc != ERR_OK)
+        return rc;
+    r->report->n_texts_expired = (uint64_t)db_col_i64(q, 0);
+    r->report->texts_from = (uint64_t)db_col_i64(q, 1);
+    db_reset(q);
+    return ERR_OK;
+}
+
 static int run(struct replay *r, struct err *e)
 {
     int rc;
@@ -345,6 +369,8 @@ static int run(struct replay *r, struct err *e)
         rc = check_state(r, &r->route[i], e);
     if (rc == ERR_OK)
         rc = check_columns(r, e);
+    if (rc == ERR_OK)
+        rc = find_texts(r, e);
 out:
     return rc;
 }

@@ -18,7 +18,9 @@ struct replay_report {
     /* Decisions of another version of the laws (law_version.h): the chain holds over them, they are
      * not recomputed. law_from: the place from which on all routes are; 0 = everything is. */
     uint64_t n_sealed, law_from;
-    char difference[512]; /* what differs first: recomputed against stored */
+    uint64_t n_texts_expired; /* outputs of which the hash stands for the text (retention) ... */
+    uint64_t texts_from;      /* ... up to before this row; 0 = no text is there */
+    char difference[512];     /* what differs first: recomputed against stored */
 };
 
 /* ERR_OK when the comparison could be made, whatever it says; else the database cannot be read. */

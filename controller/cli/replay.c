@@ -6,15 +6,21 @@
 
 static json_t *report_json(const struct replay_report *r)
 {
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "agrees", r->agrees, "rows",
-                     (json_int_t)r->n_rows, "events", (json_int_t)r->n_events, "decisions",
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "agrees", r->agrees,
+                     "rows", (json_int_t)r->n_rows, "events", (json_int_t)r->n_events, "decisions",
                      (json_int_t)r->n_decisions, "routes", (json_int_t)r->n_routes, "sealed",
                      (json_int_t)r->n_sealed, "recomputed_from", (json_int_t)r->law_from,
-                     "first_decision", (json_int_t)r->first_decision, "difference", r->difference);
+                     "texts_expired", (json_int_t)r->n_texts_expired, "texts_from",
+                     (json_int_t)r->texts_from, "first_decision", (json_int_t)r->first_decision,
+                     "difference", r->difference);
 }
 
 static int print_report(struct cli *c, const struct replay_report *r)
 {
+    char from[64] = "";
+    if (r->texts_from)
+        snprintf(from, sizeof from, ", those from row %llu on are there",
+                 (unsigned long long)r->texts_from);
     if (c->json) {
         json_t *v = report_json(r);
         cli_print_json(v);
@@ -32,6 +38,9 @@ static int print_report(struct cli *c, const struct replay_report *r)
         printf("%llu of the decisions, before row %llu, were made by another version of the laws: "
                "the chain vouches for them, they are not recomputed\n",
                (unsigned long long)r->n_sealed, (unsigned long long)r->law_from);
+    if (r->n_texts_expired && !c->json)
+        printf("the texts of %llu outputs have expired%s; their hashes stand for them\n",
+               (unsigned long long)r->n_texts_expired, from);
     return r->agrees ? CLI_OK : CLI_FAILED;
 }
 

@@ -1,5 +1,5 @@
-/* Upserts of the hour's cells, totals and tallies. A cell is found by comparing: a batch touches a
- * handful of them. */
+/* Upserts of the cells, by minute and hour, totals and tallies. A cell is found by comparing: a
+ * batch touches a handful of them. */
 #include "controller/store/rollups.h"
 
 #include <string.h>
@@ -11,20 +11,21 @@ static void copy_text(char out[ROLLUP_TEXT], struct str s)
     out[n] = '\0';
 }
 
-static struct rollup_cell *find(struct rollups *r, const struct scored_row *row, int64_t hour_us)
+static struct rollup_cell *find(struct rollups *r, const struct scored_row *row, int64_t minute_us)
 {
     struct str route = str_slice(row->route, 0, ROLLUP_TEXT - 1);
     struct str arm = str_slice(row->arm, 0, ROLLUP_TEXT - 1);
     for (uint32_t i = 0; i < r->n; i++) {
         struct rollup_cell *c = &r->cell[i];
-        if (c->hour_us == hour_us && c->revision == row->revision && str_eq_c(route, c->route) &&
-            str_eq_c(arm, c->arm))
+        if (c->minute_us == minute_us && c->revision == row->revision &&
+            str_eq_c(route, c->route) && str_eq_c(arm, c->arm))
             return c;
     }
     if (r->n == ROLLUP_CELLS)
         return NULL;
     struct rollup_cell *c = &r->cell[r->n++];
-    *c = (struct rollup_cell){.hour_us = hour_us, .revision = row->revision, .first_row = row->row};
+    *c = (struct rollup_cell){
+        .minute_us = minute_us, .revision = row->revision, .first_row = row->row};
     copy_text(c->route, route);
     copy_text(c->arm, arm);
     return c;
@@ -32,13 +33,13 @@ static struct rollup_cell *find(struct rollups *r, const struct scored_row *row,
 
 int rollups_add(struct rollups *r, struct store *s, const struct scored_row *row, struct err *e)
 {
-    int64_t hour_us = row->committed_us - row->committed_us % ROLLUP_HOUR_US;
-    struct rollup_cell *c = find(r, row, hour_us);
+    int64_t minute_us = row->committed_us - row->committed_us % ROLLUP_MINUTE_US;
+    struct rollup_cell *c = find(r, row, minute_us);
     if (!c) {
         int rc = rollups_write(r, s, e);
         if (rc != ERR_OK)
             return rc;
-        c = find(r, row, hour_us);
+        c = find(r, row, minute_us);
     }
     c->n++;
     c->n_unscored += !row->is_scored;
@@ -52,7 +53,7 @@ int rollups_add(struct rollups *r, struct store *s, const struct scored_row *row
     return ERR_OK;
 }
 
-static int write_cell(struct store *s, const struct rollup_cell *c, struct err *e)
+static int write_hour(struct store *s, const struct rollup_cell *c, struct err *e)
 {
     struct db_stmt *q;
     int rc = store_statement(
@@ -64,9 +65,10 @@ static int write_cell(struct store *s, const struct rollup_cell *c, struct err *
         &q, e);
     if (rc != ERR_OK)
         return rc;
-    const uint64_t numbers[] = {(uint64_t)c->hour_us, c->revision,          c->n,
-                                c->n_unscored,        c->n_length,          c->n_invalid,
-                                c->prompt_tokens,     c->completion_tokens, c->first_row,
+    int64_t hour_us = c->minute_us - c->minute_us % ROLLUP_HOUR_US;
+    const uint64_t numbers[] = {(uint64_t)hour_us, c->revision,          c->n,
+                                c->n_unscored,     c->n_length,          c->n_invalid,
+                                c->prompt_tokens,  c->completion_tokens, c->first_row,
                                 c->last_row};
     static const int NUMBER_AT[] = {2, 3, 5, 6, 9, 10, 11, 12, 13, 14};
     for (size_t i = 0; i < sizeof NUMBER_AT / sizeof *NUMBER_AT; i++)
@@ -76,6 +78,45 @@ static int write_cell(struct store *s, const struct rollup_cell *c, struct err *
     db_bind_f64(q, 7, c->reward_sum);
     db_bind_f64(q, 8, c->reward_squares);
     return db_run(q, NULL, e);
+}
+
+static int write_minute(struct store *s, const struct rollup_cell *c, struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(
+        s,
+        "INSERT INTO minutes VALUES(?,?,?,?,?5,?6,?7) ON CONFLICT DO UPDATE SET n=n+?5,"
+        "n_unscored=n_unscored+?6,reward_sum=reward_sum+?7",
+        &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_str(q, 1, str_from(c->route));
+    db_bind_i64(q, 2, c->minute_us);
+    db_bind_i64(q, 3, (int64_t)c->revision);
+    db_bind_str(q, 4, str_from(c->arm));
+    db_bind_i64(q, 5, (int64_t)c->n);
+    db_bind_i64(q, 6, (int64_t)c->n_unscored);
+    db_bind_f64(q, 7, c->reward_sum);
+    return db_run(q, NULL, e);
+}
+
+static int forget_minutes(struct store *s, const struct rollup_cell *c, struct err *e)
+{
+    struct db_stmt *q;
+    int rc = store_statement(s, "DELETE FROM minutes WHERE route=? AND minute_us<?", &q, e);
+    if (rc != ERR_OK)
+        return rc;
+    db_bind_str(q, 1, str_from(c->route));
+    db_bind_i64(q, 2, c->minute_us - ROLLUP_MINUTES_KEPT_US);
+    return db_run(q, NULL, e);
+}
+
+static int write_cell(struct store *s, const struct rollup_cell *c, struct err *e)
+{
+    int rc = write_hour(s, c, e);
+    if (rc == ERR_OK)
+        rc = write_minute(s, c, e);
+    return rc == ERR_OK ? forget_minutes(s, c, e) : rc;
 }
 
 int rollups_write(struct rollups *r, struct store *s, struct err *e)

@@ -1,4 +1,5 @@
-/* controller/store/rollups.h - sums by hour, counts and tallies: what reads must not add up again.
+/* controller/store/rollups.h - sums by minute and hour, counts and tallies: what reads must not add
+ * up again.
  *
  * Collected in memory during a batch and written in its transaction. Writer thread. */
 #ifndef CONTROLLER_STORE_ROLLUPS_H
@@ -7,11 +8,13 @@
 #include "controller/store/outputs.h"
 
 enum { ROLLUP_CELLS = 64, ROLLUP_TEXT = 72, TOTAL_KINDS = 4 };
-#define ROLLUP_HOUR_US INT64_C(3600000000)
+#define ROLLUP_MINUTE_US       INT64_C(60000000)
+#define ROLLUP_HOUR_US         INT64_C(3600000000)
+#define ROLLUP_MINUTES_KEPT_US (48 * ROLLUP_HOUR_US)
 
-struct rollup_cell { /* (route, hour, revision, arm) */
+struct rollup_cell { /* (route, minute, revision, arm) */
     char route[ROLLUP_TEXT], arm[ROLLUP_TEXT];
-    int64_t hour_us;
+    int64_t minute_us;
     uint64_t revision, n, n_unscored, n_length, n_invalid, prompt_tokens, completion_tokens;
     double reward_sum, reward_squares;
     uint64_t first_row, last_row;
@@ -25,7 +28,7 @@ struct rollups { /* of the running batch */
 /* A counted row. Writes what there is when there is no room for another cell. */
 MUST_USE int rollups_add(struct rollups *r, struct store *s, const struct scored_row *row,
                          struct err *e);
-/* Adds the cells to the table and empties them. */
+/* Adds the cells to the tables of hours and minutes and empties them. */
 MUST_USE int rollups_write(struct rollups *r, struct store *s, struct err *e);
 
 /* Whether rows of this revision were ever counted. */

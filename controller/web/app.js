@@ -14,7 +14,7 @@ import { showHistory, showTimeline } from "/timeline.js";
 
 const POLL_MS = 1500, VIEWS = ["live", "outputs", "history", "experiments", "engines"];
 let chosen = new URLSearchParams(location.search).get("route") || "", view = "live", historyLimit = 50;
-let order = "worst", timer = 0, isAsking = false, isAgain = false;
+let order = "worst", hours = "0", timer = 0, isAsking = false, isAgain = false;
 
 function showRoutes(routes) {
   const select = byId("route"), names = routes.map((r) => r.route);
@@ -33,7 +33,7 @@ function showSummary(s) {
 /* What each view asks for beside the status, and what it does with the answers. */
 const VIEW_OF = {
   live: async (status, route, q) => {
-    const [series, decisions, revisions, params, load] = await Promise.all([ask("/api/series", q),
+    const [series, decisions, revisions, params, load] = await Promise.all([ask("/api/series", { ...q, hours }),
       ask("/api/decisions", { ...q, limit: 30 }), ask("/api/revisions", { ...q, limit: 50 }), ask("/api/params", q),
       ask("/api/load", q)]);
     if (!route) return;
@@ -104,6 +104,7 @@ function showView() {
 byId("route").addEventListener("change", (event) => { chosen = event.target.value; turn(); });
 for (const choice of document.querySelectorAll("input[name=order]"))
   choice.addEventListener("change", () => { order = choice.value; turn(); });
+byId("range").addEventListener("change", (event) => { hours = event.target.value; turn(); });
 byId("older").addEventListener("click", () => { historyLimit = Math.min(1000, historyLimit * 4); turn(); });
 addEventListener("hashchange", showView);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) turn(); });

@@ -12,7 +12,16 @@ export function seeThrough(hex, alpha) {
   return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, ${alpha})`;
 }
 
-const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+const DAY_MS = 24 * 3600 * 1000;
+
+/* The time of day; on an axis of more than a day the date too. */
+function clock(ms, span) {
+  const at = new Date(ms);
+  return span > DAY_MS ? at.toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" })
+    : at.toLocaleTimeString("en-GB");
+}
+
+const spanOf = (axis) => axis.max - axis.min;
 
 /* Upright lines with a word, for what happened at that time. */
 const markers = {
@@ -45,7 +54,7 @@ function axes(yTitle, y) {
   const grid = { color: colour("--line") }, ticks = { color: colour("--soft") };
   return {
     x: { type: "linear", bounds: "data", grid: { display: false }, ticks: { ...ticks, maxRotation: 0, maxTicksLimit: 7,
-      callback: clock } },
+      callback(ms) { return clock(ms, spanOf(this)); } } },
     y: { grid, ticks: { ...ticks, maxTicksLimit: 6 }, title: { display: true, text: yTitle, color: colour("--soft") },
       ...y },
   };
@@ -63,7 +72,7 @@ function make(canvas, yTitle, y) {
       plugins: {
         markers: { list: [] },
         tooltip: { filter: (item) => !item.dataset.isBound,
-          callbacks: { title: (items) => (items.length ? clock(items[0].parsed.x) : "") } },
+          callbacks: { title: (items) => (items.length ? clock(items[0].parsed.x, spanOf(items[0].chart.scales.x)) : "") } },
         legend: { labels: { color: ink, boxWidth: 18, boxHeight: 2,
           filter: (item, data) => !data.datasets[item.datasetIndex].isBound } },
       },

@@ -258,6 +258,25 @@ def test_every_view_fits_and_is_readable(injector, visit, settings):
     v.is_clean()
 
 
+def test_the_range_of_the_reward_chart(injector, visit):
+    """Sums of the chosen time, not the last rows only; the numbers are the rows' own."""
+    injector.send_and_wait(injector.frames(5000, None, lambda _: injector.near(0.6)))
+    v = visit()
+    page = v.page
+    answers = []
+    page.on("response", lambda r: "/api/series" in r.url and answers.append(r))
+    page.get_by_label("Show", exact=False).first.select_option("24 hours")
+    page.wait_for_timeout(2000)
+    series = next(r for r in answers if "hours=24" in r.url).json()["rewards"]
+    points = [p["champion"] for p in series]
+    assert sum(p["n"] for p in points) == 5000
+    mean = sum(p["n"] * p["mean"] for p in points) / 5000
+    stored, = injector.system.rows("SELECT avg(reward) FROM scores")[0]
+    assert abs(mean - stored) < 1e-9
+    assert points[-1]["lower"] < mean < points[-1]["upper"]
+    v.is_clean()
+
+
 def test_pause_all_routes_by_button(injector, visit):
     trial = keyed(injector, "/api/params", params={"temperature": 1.5})
     v = visit()
