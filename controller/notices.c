@@ -55,7 +55,7 @@ static int add_event(struct ledger *l, struct stored_notice *n, struct str route
                   (json_int_t)l->now_us, "text", json_str(text), part_name, part);
     int rc = v ? json_write(v, &b, e) : err_set(e, ERR_NOMEM, "no memory for a webhook's text");
     n->body = buf_str(&b);
-    n->created_us = n->next_us = l->now_us;
+    n->created_us = l->now_us; /* next_us 0: at once, whatever the clock does */
     if (rc == ERR_OK)
         rc = add_for_all(l, n, e);
     json_decref(v);
