@@ -261,7 +261,7 @@ __device__ __forceinline__ unsigned pick_token(const view &v, const draw_args &a
 
 __global__ void __launch_bounds__(BLOCK_THREADS) draw(const __grid_constant__ draw_args a)
 {
-    const draw_row r = a.row[blockIdx.x];
+    const draw_row &r = a.row[blockIdx.x];
     unsigned blocks = (a.n_vocab + DRAW_BLOCK - 1) / DRAW_BLOCK;
     size_t row = (size_t)blockIdx.x * a.n_vocab, of_blocks = (size_t)blockIdx.x * blocks;
     const view v = {a.logits + row, a.weight + row, a.most + of_blocks, a.sum + of_blocks,
