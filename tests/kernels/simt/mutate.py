@@ -191,39 +191,45 @@ def find_conditions(add, text, start, end):
             mutants_of_condition(add, text, a, b, "false" if leaves else "true")
 
 
+def start_of_expression(text, start, at):
+    """Of what ends before `at`: after the bracket, separator or assignment that opens it."""
+    depth, i = 0, at - 1
+    while i >= start:
+        depth += (text[i] in ")]}") - (text[i] in "([{")
+        is_assignment = text[i] == "=" and text[i - 1] not in "<>=!" and text[i + 1] != "="
+        is_colon = text[i] == ":" and ":" not in (text[i - 1], text[i + 1])
+        if depth < 0 or depth == 0 and (text[i] in ",;{?" or is_assignment or is_colon):
+            break
+        i -= 1
+    word = re.match(r"\s*return\b", text[i + 1:at])
+    return i + 1 + (word.end() if word else 0)
+
+
+def end_of_expression(text, at):
+    depth = 0
+    while depth > 0 or not (text[at] in ",;)]?}" or
+                            text[at] == ":" and ":" not in (text[at - 1], text[at + 1])):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        at += 1
+    return at
+
+
 def find_choices(add, text, start, end):
     """c ? a : b becomes a."""
     for m in re.finditer(r"\?", text[start:end]):
         b = start + m.start()
-        a, depth = b - 1, 0
-        while a >= start:
-            depth += (text[a] in ")]}") - (text[a] in "([{")
-            is_assignment = text[a] == "=" and text[a - 1] not in "<>=!" and text[a + 1] != "="
-            if depth < 0 or depth == 0 and (text[a] in ",;:{?" or is_assignment):
-                break
-            a -= 1
-        a += 1
-        word = re.match(r"\s*return\b", text[a:b])
-        mutants_of_condition(add, text, a + (word.end() if word else 0), b, "true")
+        mutants_of_condition(add, text, start_of_expression(text, start, b), b, "true")
 
 
 def find_values(add, text, start, end, found):
     """Comparisons elsewhere: `bool is_inside = i < n`, an argument."""
     for m in RELATION.finditer(text, start, end):
-        if any(f.start <= m.start() < f.end for f in found):
+        a = start_of_expression(text, start, m.start())
+        b = end_of_expression(text, m.end())
+        is_statement = re.search(r"\b(for|if|while)\s*\($", text[:a]) or text[a - 1] == ";"
+        if is_statement or any(f.start <= m.start() < f.end for f in found):
             continue
-        a = max(text.rfind(c, start, m.start()) for c in "=(,;{[")
-        if text[a] == "=" and text[a - 1] in "<>" or re.search(r"\b(for|if|while)\s*$", text[:a]):
-            continue
-        if text[a] == ";" or text[a] == "{":
-            continue
-        b, depth = m.end(), 0
-        while depth > 0 or text[b] not in ",;)]?":
-            depth += (text[b] in "([{") - (text[b] in ")]}")
-            b += 1
-        a, b = trim(text, a + 1, b)
-        if "&&" not in text[a:b] and "||" not in text[a:b]:
-            add("bound", a, b, "(simt_mutant(%d) || (", "))")
+        mutants_of_condition(add, text, a, b, "true")
 
 
 def find_mutants(path):
@@ -402,15 +408,26 @@ class QuickSuite:
         return True
 
 
-def try_mutant(m, suites):
-    mine = [s for s in suites if s.reaches(m)]
-    m.result = "" if mine else "not reached"
-    for s in mine:
-        told = run_suite(s.program, m.number, s.limit_s)
+def try_mutants(mutants, suites, jobs):
+    """The cheapest suite first, for all; the next for those that are left."""
+    for m in mutants:
+        m.result = "" if any(s.reaches(m) for s in suites) else "not reached"
+
+    def try_one(suite, m):
+        told = run_suite(suite.program, m.number, suite.limit_s)
         if told:
-            m.result = f"caught by {s.name}: {told}"
-            return m
-    return m
+            m.result = f"caught by {suite.name}: {told}"
+        return m
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for suite in suites:
+            left = [m for m in mutants if not m.result and suite.reaches(m)]
+            for m in pool.map(lambda m: try_one(suite, m), left):
+                if m.result:
+                    print(f"{m.file}:{m.line} {m.kind} {m.key.split(': ', 1)[1]!r} {m.result}",
+                          flush=True)
+            n = sum(not m.result for m in mutants)
+            print(f"{suite.name}: {len(left)} tried, {n} left", flush=True)
 
 
 def report(mutants, argued, started):
@@ -456,10 +473,7 @@ def test(build, mutants, chosen, argued, is_quick, jobs):
                 continue
             more = [Suite(f"{n}.{variant}", p, scratch) for n, p in programs.items()]
             suites += sorted((s for s in more if s.reached), key=lambda s: s.cpu_s)
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            for m in pool.map(lambda m: try_mutant(m, suites), chosen):
-                print(f"{m.file}:{m.line} {m.kind} {m.key.split(': ', 1)[1]!r} "
-                      f"{m.result or 'SURVIVED'}", flush=True)
+        try_mutants(chosen, suites, jobs)
     return report(chosen, argued, started)
 
 
