@@ -88,6 +88,9 @@ static const char SUMS[] =
     "count(*),sum(s.reward IS NULL),total(s.reward),total(s.reward*s.reward),"
     "sum(o.finish_reason='length'),0,sum(o.prompt_tokens),sum(o.completion_tokens),min(s.row),"
     "max(s.row) FROM scores s JOIN outputs o ON o.id=s.output GROUP BY 1,2,3,4;"
+    "INSERT INTO minutes SELECT route,committed_us-committed_us%60000000,revision,arm,count(*),"
+    "sum(reward IS NULL),total(reward) FROM route_rows WHERE committed_us>(SELECT "
+    "max(committed_us) FROM scores)-172800000000 GROUP BY 1,2,3,4;"
     "UPDATE totals SET n=(SELECT max(id) FROM outputs) WHERE what IN('outputs','scores');"
     "UPDATE policy_state SET ord=(SELECT max(row) FROM scores)";
 
@@ -151,6 +154,24 @@ static int load(struct store *s, struct str route, json_t **out, struct err *e)
     return api_read_load(s, route, INT64_C(1764000000000000) + INT64_C(10) * 86400000000, out, e);
 }
 
+static int rewards_of(struct store *s, struct str route, int64_t hours, json_t **out, struct err *e)
+{
+    int64_t now_us;
+    int rc =
+        store_number(s, "SELECT committed_us FROM scores ORDER BY row DESC LIMIT 1", &now_us, e);
+    return rc == ERR_OK ? api_read_rewards(s, route, hours, now_us, out, e) : rc;
+}
+
+static int rewards_2_days(struct store *s, struct str route, json_t **out, struct err *e)
+{
+    return rewards_of(s, route, 48, out, e);
+}
+
+static int rewards_year(struct store *s, struct str route, json_t **out, struct err *e)
+{
+    return rewards_of(s, route, 8760, out, e);
+}
+
 static int experiments(struct store *s, struct str route, json_t **out, struct err *e)
 {
     return api_experiment_list(s, route, 50, out, e);
@@ -165,7 +186,8 @@ static const struct {
     {"newest 20", newest, false},        {"worst 20", worst, false},
     {"newest 1000", newest_1000, true},  {"params", api_read_params, false},
     {"series", api_read_series, false},  {"load", load, false},
-    {"experiments", experiments, false},
+    {"experiments", experiments, false}, {"2 days", rewards_2_days, false},
+    {"1 year", rewards_year, false},
 };
 
 static int compare(const void *a, const void *b)
