@@ -44,6 +44,20 @@ __device__ __forceinline__ unsigned ld_acquire(const unsigned *p)
     return v;
 }
 
+/* The same between devices of a machine, and the writer's side (9.7.9.12): what this block wrote
+ * before its last barrier, and this thread before, is seen by who acquires the value. */
+__device__ __forceinline__ unsigned ld_acquire_system(const unsigned *p)
+{
+    unsigned v;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+__device__ __forceinline__ void st_release_system(unsigned *p, unsigned v)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
 /* 9.7.9.25: 16 bytes of which the first `valid` are copied and the others zeroed. */
 __device__ __forceinline__ void cp_async16(void *shared, const void *global, int valid)
 {
@@ -107,6 +121,7 @@ void mma_body(void **calls, uint32_t mask);
 void copy16(void *dst, const void *src, const void *device, bool is_write);
 void load8(void *dst, const void *src);
 unsigned load_acquire(const unsigned *p);
+void store_release(unsigned *p, unsigned v);
 void copy_async(void *shared, const void *global, int bytes, int valid);
 void copy_commit();
 void copy_wait(int keep);
@@ -142,6 +157,16 @@ static inline void st128(void *p, uint4 v)
 static inline unsigned ld_acquire(const unsigned *p)
 {
     return simt::load_acquire(p);
+}
+
+static inline unsigned ld_acquire_system(const unsigned *p)
+{
+    return simt::load_acquire(p);
+}
+
+static inline void st_release_system(unsigned *p, unsigned v)
+{
+    simt::store_release(p, v);
 }
 
 static inline void cp_async16(void *shared, const void *global, int valid)

@@ -43,11 +43,11 @@ namespace simt
 {
 
 void launch(const char *name, dim3 grid, dim3 block_shape, size_t shared_bytes, dev_stream *s,
-            void (*run)(void *), void *closure, void (*destroy)(void *))
+            bool is_together, void (*run)(void *), void *closure, void (*destroy)(void *))
 {
     std::shared_ptr<void> own(closure, destroy);
     push(s, [=]() {
-        run_kernel(name, grid, block_shape, shared_bytes, false, run, own.get());
+        run_kernel(name, grid, block_shape, shared_bytes, is_together, run, own.get());
         return true;
     });
 }

@@ -100,6 +100,17 @@ unsigned load_acquire(const unsigned *p)
     return *(const volatile unsigned *)p;
 }
 
+void store_release(unsigned *p, unsigned v)
+{
+    if (m.is_checked) {
+        auto &at = m.atomics[p];
+        at.resize(shape.grid.x * shape.grid.y * shape.grid.z);
+        hear(at, m.now->seen);
+        at[m.now->id] = published{m.now->interval + 1, m.self->id};
+    }
+    *(volatile unsigned *)p = v;
+}
+
 static bool is_ordered_between_blocks(const mark &a)
 {
     const auto &seen = m.now->seen;

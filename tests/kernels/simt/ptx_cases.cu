@@ -35,11 +35,14 @@ void expect_vectors(const uint32_t *in, uint32_t *out)
 __global__ void acquire(const uint32_t *in, uint32_t *out)
 {
     out[threadIdx.x] = ld_acquire(in + threadIdx.x);
+    st_release_system(out + 32 + threadIdx.x, ld_acquire_system(in + (threadIdx.x ^ 1)));
 }
 
 void expect_acquire(const uint32_t *in, uint32_t *out)
 {
     memcpy(out, in, 128);
+    for (int t = 0; t < 32; t++)
+        out[32 + t] = in[t ^ 1];
 }
 
 /* Sixteen bytes of which 0, 4, 8 or all are there, in two groups. */
@@ -346,7 +349,7 @@ using namespace KERNEL_SPACE;
 
 extern "C" const ptx_case TABLE[] = {
     {"ld128, ld128_stream, st128", PTX_BITS, 256, 256, run<vectors, 1, 32, 0>, expect_vectors},
-    {"ld_acquire", PTX_BITS, 32, 32, run<acquire, 1, 32, 0>, expect_acquire},
+    {"ld_acquire, st_release", PTX_BITS, 32, 64, run<acquire, 1, 32, 0>, expect_acquire},
     {"cp_async16", PTX_BITS, 256, 256, run<async_copies, 1, 32, 0>, expect_async_copies},
     {"ldmatrix_x4", PTX_BITS, 128, 128, run<matrices<false>, 1, 32, 0>, expect_matrices<false>},
     {"ldmatrix_x4_trans", PTX_BITS, 128, 128, run<matrices<true>, 1, 32, 0>, expect_matrices<true>},
