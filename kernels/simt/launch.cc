@@ -4,11 +4,21 @@
 #include "kernels/simt/machine.h"
 
 #include <algorithm>
+#include <unistd.h>
 
 namespace simt
 {
 
-enum { IDLE_ROUNDS = 10000, MAX_GRID_YZ = 65535 };
+enum { IDLE_ROUNDS = 10000, MAX_GRID_YZ = 65535, NAP_US = 500 };
+
+/* Spinning threads were woken `rounds` times for nothing: for ever? Another process takes its time.
+ */
+static bool is_stuck(int rounds)
+{
+    if (is_heap_shared())
+        usleep(NAP_US); /* so that is five seconds and more */
+    return rounds > IDLE_ROUNDS;
+}
 
 static void reset_thread(block *b, thread *t, unsigned id, char *stack)
 {
@@ -141,7 +151,7 @@ static void run_alone(block *b)
     for (int idle = 0; b->n_done < b->n_threads;) {
         if (run_block(b))
             idle = 0;
-        if (b->n_done < b->n_threads && (!wake(b) || ++idle > IDLE_ROUNDS)) {
+        if (b->n_done < b->n_threads && (!wake(b) || is_stuck(++idle))) {
             deadlock(b);
             return;
         }
@@ -161,7 +171,7 @@ static void run_together(const std::vector<block *> &blocks)
         for (block *b : blocks)
             is_awake = wake(b) || is_awake;
         idle = has_advanced ? 0 : idle + 1;
-        if (is_awake && idle <= IDLE_ROUNDS)
+        if (is_awake && !(idle && is_stuck(idle)))
             continue;
         for (block *b : blocks)
             if (b->n_done < b->n_threads)

@@ -138,7 +138,8 @@ void publish_at(const void *barrier, const std::vector<uint32_t> &row);
 cell *shared_cell(const void *p);
 
 /* memory.cc */
-bool is_device_memory(const void *p);
+bool is_heap_shared();                /* kernels may wait for other processes */
+bool is_device_memory(const void *p); /* of this process */
 bool is_allocated(const void *p, size_t n);
 cell *device_cell(const void *p);
 void forget_launches(); /* before their numbers repeat */

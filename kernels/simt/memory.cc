@@ -19,7 +19,8 @@ namespace simt
 {
 
 enum { ALIGN = 256, POISON = 0xFF };
-static const size_t PLAIN_BYTES = (size_t)64 << 30, CHECKED_BYTES = (size_t)4 << 30;
+static const size_t PLAIN_BYTES = (size_t)64 << 30, CHECKED_BYTES = (size_t)4 << 30,
+                    SLICE_BYTES = (size_t)256 << 20;
 
 struct region {
     size_t bytes;
@@ -32,25 +33,33 @@ static struct {
     std::map<const char *, region> regions;
     bool has_guard;
     int n_open;
+    char *slices; /* shared with the processes of other ranks; NULL: none */
 } heap;
 
-static void *reserve(size_t bytes)
+static void *reserve(size_t bytes, int flags)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+    void *p =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
 static bool open_heap()
 {
-    if (heap.start)
+    if (heap.start && (heap.shadow || !m.is_checked))
         return true;
-    heap.bytes = m.is_checked ? CHECKED_BYTES : PLAIN_BYTES;
-    heap.start = (char *)reserve(heap.bytes);
+    if (!heap.start) {
+        heap.bytes = m.is_checked ? CHECKED_BYTES : PLAIN_BYTES;
+        heap.start = (char *)reserve(heap.bytes, MAP_PRIVATE);
+    }
     if (m.is_checked)
-        heap.shadow = (cell *)reserve(heap.bytes * sizeof *heap.shadow);
+        heap.shadow = (cell *)reserve(heap.bytes * sizeof *heap.shadow, MAP_PRIVATE);
     heap.has_guard = getenv("SIMT_GUARD") != NULL;
     return heap.start && (!m.is_checked || heap.shadow);
+}
+
+bool is_heap_shared()
+{
+    return heap.slices != NULL;
 }
 
 bool is_device_memory(const void *p)
@@ -165,3 +174,20 @@ void *shared_variable(const char *key, size_t bytes, const char *name)
 }
 
 } // namespace simt
+
+extern "C" {
+
+bool simt_share_heap(unsigned n_ranks)
+{
+    if (simt::heap.start)
+        return false;
+    simt::heap.slices = (char *)simt::reserve(n_ranks * simt::SLICE_BYTES, MAP_SHARED);
+    return simt::heap.slices != NULL;
+}
+
+void simt_take_slice(unsigned rank)
+{
+    simt::heap.start = simt::heap.slices + rank * simt::SLICE_BYTES;
+    simt::heap.bytes = simt::SLICE_BYTES;
+}
+}

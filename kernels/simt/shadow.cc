@@ -97,7 +97,7 @@ unsigned load_acquire(const unsigned *p)
 {
     if (m.is_checked)
         hear(m.now->seen, m.atomics[p]);
-    return *(const volatile unsigned *)p;
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE); /* of another process, perhaps */
 }
 
 void store_release(unsigned *p, unsigned v)
@@ -108,7 +108,7 @@ void store_release(unsigned *p, unsigned v)
         hear(at, m.now->seen);
         at[m.now->id] = published{m.now->interval + 1, m.self->id};
     }
-    *(volatile unsigned *)p = v;
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 
 static bool is_ordered_between_blocks(const mark &a)

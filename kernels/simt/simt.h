@@ -33,6 +33,12 @@ unsigned simt_take_reports(char *first, size_t n);
 void simt_set_quiet(bool is_quiet); /* quiet: reports are kept, not printed */
 bool simt_is_checked(void);
 
+/* Device memory that several processes see at the same addresses, as devices see their peers'.
+ * share: before the processes are forked and before any allocation (false: too late, or no memory).
+ * take: in each process, its own 256 MB of it. Accesses to others' are not checked. */
+bool simt_share_heap(unsigned n_ranks);
+void simt_take_slice(unsigned rank);
+
 /* What the kernels' accesses to [p, p + bytes) would cost, from log_begin to log_end: a request is
  * one instruction of one warp; memory moves in sectors of 32 bytes, each once a request. */
 struct simt_traffic {

@@ -1,15 +1,18 @@
 /* The sum over the ranks' memory, with one, two, four and eight ranks in one launch: all get the
  * same bits, and they are those of a sum in the order of the ranks (which is what kernels/comm
- * gives, comm_test.c) added to the residual; the norm keeps 2e-6 of the reference. Several turns
- * with parts that change under way, so that a rank that runs ahead would be seen. */
+ * gives) added to the residual; the norm keeps 2e-6 of the reference. Then three processes on the
+ * emulator, each late in turn, so that one that does not wait, or runs ahead, is seen. */
 #include "common/test.h"
 
 #include "common/rng.h"
+#include "kernels/comm/comm.h"
 #include "tests/kernels/simt/device.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { TURNS = 3 };
 static const float EPS = 1e-5f;
@@ -206,9 +209,126 @@ static void test_large(void **state)
     check((struct sizes){2, PEER_BLOCKS + 3, 36}, 2);
 }
 
+#ifndef TEST_ON_CUDA
+enum { N_PROCESS = 3, WIDTH = 132, TOKENS = 5, LATE_US = 30000, LONG_TURNS = 7 };
+
+/* What of a rank the others must know. */
+struct window {
+    float *part[2];
+    unsigned *flag;
+};
+
+/* Part of rank r at a turn: every process knows them all. */
+static float part_at(uint32_t r, uint32_t turn, size_t i)
+{
+    return (float)((i * 31 + r * 7 + turn * 13) % 97) * 0.37f;
+}
+
+static void put_part(const struct window *own, uint32_t rank, uint32_t turn, float *host,
+                     struct dev_stream *s)
+{
+    struct err e;
+    for (size_t i = 0; i < TOKENS * WIDTH; i++)
+        host[i] = part_at(rank, turn, i);
+    TEST_DEV.copy(own->part[turn % 2], host, TOKENS * WIDTH * sizeof *host, DEV_TO_DEVICE, s);
+    if (TEST_DEV.sync(s, &e) != ERR_OK)
+        abort();
+}
+
+static int run_turn(const struct window *all, struct comm *c, uint32_t turn, float *x, float *host,
+                    float *want, struct dev_stream *s)
+{
+    struct peers_ranks a = {.n_here = 1};
+    struct err e;
+    a.rank[0] = (struct peers_args){
+        .x = x, .rank = c->rank, .n_rank = c->size, .width = WIDTH, .n_tok = TOKENS, .turn = turn};
+    for (uint32_t r = 0; r < c->size; r++) {
+        a.rank[0].part[r] = all[r].part[turn % 2];
+        a.rank[0].flag[r] = all[r].flag;
+    }
+    if (turn % c->size == c->rank)
+        usleep(LATE_US);
+    put_part(&all[c->rank], c->rank, turn, host, s);
+    TEST_KERNELS.sum_of_peers(&a, s);
+    TEST_DEV.copy(host, x, TOKENS * WIDTH * sizeof *host, DEV_TO_HOST, s);
+    if (TEST_DEV.sync(s, &e) != ERR_OK)
+        return 2;
+    for (size_t i = 0; i < TOKENS * WIDTH; i++) {
+        float sum = part_at(0, turn, i);
+        for (uint32_t r = 1; r < c->size; r++)
+            sum += part_at(r, turn, i);
+        want[i] += sum;
+    }
+    return memcmp(host, want, TOKENS * WIDTH * sizeof *host) == 0 ? 0 : 3;
+}
+
+static int run_process(const char *id, uint32_t rank)
+{
+    struct comm *c;
+    struct window own, all[N_PROCESS];
+    size_t bytes = TOKENS * WIDTH * sizeof(float);
+    struct err e;
+    int code = 0;
+    simt_take_slice(rank);
+    simt_set_order(SIMT_SHUFFLED + rank);
+    if (COMM_SHM.join(&c, id, rank, N_PROCESS, NULL) != ERR_OK)
+        return 99;
+    struct dev_stream *s = TEST_DEV.stream_open();
+    float *x = TEST_DEV.alloc(bytes), *host = calloc(TOKENS * WIDTH, sizeof *host),
+          *want = calloc(TOKENS * WIDTH, sizeof *want);
+    own.part[0] = TEST_DEV.alloc(bytes);
+    own.part[1] = TEST_DEV.alloc(bytes);
+    own.flag = TEST_DEV.alloc(PEER_BLOCKS * MAX_PEERS * sizeof *own.flag);
+    TEST_DEV.fill(x, 0, bytes, s);
+    TEST_DEV.fill(own.flag, 0, PEER_BLOCKS * MAX_PEERS * sizeof *own.flag, s);
+    if (TEST_DEV.sync(s, &e) != ERR_OK ||
+        COMM_SHM.all_gather(c, &own, sizeof own, all, COMM_BYTE, &e) != ERR_OK)
+        return 1;
+    for (uint32_t turn = 1; turn <= LONG_TURNS && code == 0; turn++)
+        code = run_turn(all, c, turn, x, host, want, s);
+    COMM_SHM.leave(c);
+    return code;
+}
+
+/* In a child of its own, as the emulator's memory must be shared before it is used. */
+static int run_processes(void)
+{
+    char id[COMM_ID_BYTES];
+    pid_t pid[N_PROCESS];
+    int status, worst = 0;
+    if (!simt_share_heap(N_PROCESS) || COMM_SHM.make_id(N_PROCESS, id, NULL) != ERR_OK)
+        return 98;
+    for (uint32_t r = 0; r < N_PROCESS; r++) {
+        pid[r] = fork();
+        if (pid[r] == 0)
+            _exit(run_process(id, r));
+    }
+    for (uint32_t r = 0; r < N_PROCESS; r++) {
+        waitpid(pid[r], &status, 0);
+        worst = status ? (WIFEXITED(status) ? WEXITSTATUS(status) : 97) : worst;
+    }
+    return worst;
+}
+
+static void test_processes_that_are_late(void **state)
+{
+    int status;
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(run_processes());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+#endif
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_to_eight_ranks),
-                                       cmocka_unit_test(test_large)};
+    const struct CMUnitTest tests[] = {
+#ifndef TEST_ON_CUDA
+        cmocka_unit_test(test_processes_that_are_late), /* first: it shares unused memory */
+#endif
+        cmocka_unit_test(test_one_to_eight_ranks), cmocka_unit_test(test_large)};
     return cmocka_run_group_tests_name("kernels.simt.peers", tests, NULL, NULL);
 }
