@@ -5,11 +5,11 @@
  * Rules, checked by tests/lint/check_dialect.sh:
  *   shared memory only as SMEM(type, name, [dims]) and SMEM_DYN(type, name); launches only as
  *   KERNEL_LAUNCH, or KERNEL_LAUNCH_TOGETHER where blocks wait for each other; vector accesses as
- * ld128, ld64 and st128 (a host compiler splits others into words, which spoils the count of
- * sectors); warp operations name their mask; a loop that waits for another thread contains
- * SPIN_HINT(); asm only in the wrappers of ptx.h and hopper.h. No CUB, thrust, cooperative groups
- * or device printf. A warp is never in lockstep: what lanes exchange goes through *_sync or
- * __syncwarp. */
+ *   ld128, ld64 and st128 (a host compiler splits others into words, which spoils the count of
+ *   sectors); warp operations name their mask; a loop that waits for another thread contains
+ *   SPIN_HINT(); asm only in the wrappers of ptx.h and hopper.h. No CUB, thrust, cooperative
+ *   groups or device printf.
+ * A warp is never in lockstep: what lanes exchange goes through *_sync or __syncwarp. */
 #ifndef KERNELS_CUDA_DIALECT_H
 #define KERNELS_CUDA_DIALECT_H
 
