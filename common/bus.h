@@ -8,6 +8,7 @@
 #define COMMON_BUS_H
 
 #include "common/buf.h"
+#include "common/clock.h"
 
 #include <stdint.h>
 
@@ -36,6 +37,10 @@ MUST_USE int bus_open_memory(struct bus **out, struct err *e); /* addresses are 
 struct bus_faults { /* chances per message, of a memory bus */
     uint64_t seed;
     double loss, duplicate, reorder;
+    /* Virtual time: a message may be taken once its delay (exponential, each its own) has passed on
+     * this clock, and no call waits. NULL: at once. The clock lives as long as the bus. */
+    const struct clock *clock;
+    double delay_us;
 };
 /* From now on. A bus of another kind is left alone. */
 void bus_memory_set_faults(struct bus *b, const struct bus_faults *f);

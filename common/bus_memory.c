@@ -6,6 +6,7 @@
 #include "common/bus_backend.h"
 #include "common/rng.h"
 
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum { MAX_NAMES = 16 };
 struct letter {
     struct letter *next;
     char sender[BUS_ADDRESS_BYTES];
+    uint64_t due_us; /* not before; 0 = at once */
     size_t n;
     char bytes[];
 };
@@ -100,6 +102,19 @@ static struct letter *new_letter(const struct memory_socket *from, struct str me
     return m;
 }
 
+static bool happens(struct memory_bus *b, double chance)
+{
+    return chance > 0.0 && rng_uniform(&b->rng) < chance;
+}
+
+static uint64_t due_locked(struct memory_bus *b)
+{
+    const struct bus_faults *f = &b->faults;
+    if (!f->clock || f->delay_us <= 0.0)
+        return 0;
+    return clock_mono(f->clock).us + (uint64_t)(-f->delay_us * log1p(-rng_uniform(&b->rng)));
+}
+
 /* Takes m. At the end of the inbox, or before the last letter. */
 static void deliver_locked(struct memory_socket *to, struct letter *m, bool before_last)
 {
@@ -109,17 +124,13 @@ static void deliver_locked(struct memory_socket *to, struct letter *m, bool befo
         while ((*at)->next)
             at = &(*at)->next;
     }
+    m->due_us = due_locked(to->bus);
     m->next = *at;
     *at = m;
     if (!m->next)
         to->last = &m->next;
     to->n_letter++;
     signal_locked(to);
-}
-
-static bool happens(struct memory_bus *b, double chance)
-{
-    return chance > 0.0 && rng_uniform(&b->rng) < chance;
 }
 
 static int memory_send(struct bus_socket *base, struct str peer, struct str message, struct err *e)
@@ -152,14 +163,25 @@ static int memory_send(struct bus_socket *base, struct str peer, struct str mess
     return err_set(e, ERR_BUSY, "bus %s: peer absent or its queue is full", base->address);
 }
 
+/* Where the first letter that has arrived hangs; its end: none has. */
+static struct letter **arrived_locked(struct memory_socket *s)
+{
+    const struct clock *clock = s->bus->faults.clock;
+    struct letter **at = &s->first;
+    uint64_t now_us = clock ? clock_mono(clock).us : UINT64_MAX;
+    while (*at && (*at)->due_us > now_us)
+        at = &(*at)->next;
+    return at;
+}
+
 static struct letter *take(struct memory_socket *s)
 {
     pthread_mutex_lock(&s->bus->lock);
-    struct letter *m = s->first;
+    struct letter **at = arrived_locked(s), *m = *at;
     if (m) {
-        s->first = m->next;
-        if (!s->first)
-            s->last = &s->first;
+        *at = m->next;
+        if (!m->next)
+            s->last = at;
         uint64_t count;
         if (--s->n_letter == 0 && read(s->fd, &count, sizeof count) < 0)
             count = 0; /* nothing to clear */
@@ -179,6 +201,8 @@ static int memory_receive(struct bus_socket *base, int timeout_ms, struct buf *p
                           struct buf *message, struct err *e)
 {
     struct memory_socket *s = (struct memory_socket *)base;
+    if (s->bus->faults.clock)
+        timeout_ms = 0; /* that time does not pass by itself */
     int64_t end = now_ms() + timeout_ms;
     struct letter *m;
     while (!(m = take(s))) {
@@ -207,6 +231,8 @@ static int memory_fd(struct bus_socket *base)
 static uint32_t memory_poll(struct bus_socket *const *sockets, uint32_t n, int fd, int timeout_ms)
 {
     struct pollfd item[BUS_MAX_POLL + 1];
+    if (n && ((struct memory_socket *)sockets[0])->bus->faults.clock)
+        timeout_ms = 0;
     for (uint32_t i = 0; i < n; i++)
         item[i] = (struct pollfd){.fd = memory_fd(sockets[i]), .events = POLLIN};
     item[n] = (struct pollfd){.fd = fd, .events = POLLIN};

@@ -168,17 +168,13 @@ void desired_on_document(void *inbox, const struct desired *doc, struct str text
     struct desired_inbox *d = inbox;
     struct route_table *t;
     struct err e;
-    if (route_table_from_desired(&t, doc, &e) != ERR_OK) {
-        log_event(LOG_WARN, "engine.desired_refused", "version=%llu err=\"%s\"",
-                  (unsigned long long)doc->version, e.msg);
+    if (desired_table_accept(d->outbox, doc, text, &t, &e) != ERR_OK)
         return;
-    }
     pthread_mutex_lock(&d->lock);
     struct route_table *older = d->pending;
     d->pending = t;
     pthread_mutex_unlock(&d->lock);
     route_table_release(older);
-    outbox_save_desired(d->outbox, text);
     (void)http_server_post(d->server, on_loop, d);
 }
 
@@ -199,34 +195,4 @@ void desired_on_command(void *inbox, const struct control_command *c)
         (void)http_server_post(d->server, on_loop, d);
     else
         log_event(LOG_WARN, "engine.command_dropped", "id=%llu", (unsigned long long)c->id);
-}
-
-static int read_stored(struct str text, struct route_table **out, struct err *e)
-{
-    struct arena a;
-    struct control m;
-    arena_init(&a, 32 * MiB);
-    int rc = control_decode(text, &a, &m, e);
-    if (rc == ERR_OK && m.type != CONTROL_DESIRED)
-        rc = err_set(e, ERR_CORRUPT, "the stored state is another message");
-    if (rc == ERR_OK)
-        rc = route_table_from_desired(out, &m.desired, e);
-    arena_free(&a);
-    return rc;
-}
-
-int desired_first_table(struct outbox *o, const struct milepost_config *c, struct route_table **out,
-                        struct err *e)
-{
-    struct buf text;
-    struct err why;
-    int rc = ERR_NOT_FOUND;
-    buf_init(&text, 16 * MiB);
-    if (o && outbox_load_desired(o, &text)) {
-        rc = read_stored(buf_str(&text), out, &why);
-        if (rc != ERR_OK)
-            log_event(LOG_WARN, "engine.stored_state_refused", "err=\"%s\"", why.msg);
-    }
-    buf_free(&text);
-    return rc == ERR_OK ? rc : route_table_from_config(out, c, e);
 }

@@ -4,6 +4,7 @@
 
 #include "common/http_server.h"
 #include "engine/api/api.h"
+#include "engine/control/desired_table.h"
 #include "engine/control/wire.h"
 #include "engine/reload.h"
 
@@ -43,8 +44,5 @@ void desired_on_command(void *inbox, const struct control_command *c);
 void desired_on_weights(void *inbox, uint64_t command_id, struct model *m, const struct err *e);
 /* Loop thread, or before it: takes the reference; knobs follow. */
 void desired_apply(struct desired_inbox *d, struct route_table *t);
-/* The state a restarted engine goes on with: the one stored, else the configuration's. */
-MUST_USE int desired_first_table(struct outbox *o, const struct milepost_config *c,
-                                 struct route_table **out, struct err *e);
 
 #endif

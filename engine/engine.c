@@ -153,7 +153,7 @@ static int open_api(struct engine *g, struct err *e)
 static int open_inbox(struct engine *g, struct err *e)
 {
     struct route_table *table;
-    int rc = desired_first_table(g->outbox, g->config, &table, e);
+    int rc = desired_table_first(g->outbox, g->config, &table, e);
     if (rc != ERR_OK)
         return rc;
     g->inbox.server = g->server;

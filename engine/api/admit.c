@@ -52,7 +52,7 @@ static int choose_route(struct job *j, struct err *e)
 {
     struct str base = j->request.model, name = {0}, served = j->api->config.model;
     struct str header = http_request_header(j->http, "X-Milepost-Route");
-    struct str unit = j->request.user.n ? j->request.user : j->request.conversation;
+    struct str unit = route_unit(j->request.user, j->request.conversation, j->id);
     if (!str_eq(base, served))
         route_split_model(j->request.model, &base, &name);
     if (base.n && !str_eq(base, served)) {
@@ -63,8 +63,6 @@ static int choose_route(struct job *j, struct err *e)
     }
     if (header.n)
         name = header;
-    if (unit.n == 0)
-        unit = j->id;
     j->code = "route_not_found";
     int rc = route_choose(j->table, name, unit, &j->route, e);
     if (rc == ERR_OK)
@@ -72,13 +70,10 @@ static int choose_route(struct job *j, struct err *e)
     return rc;
 }
 
-/* A limit on new tokens that the context has no room for is lowered to the room there is. */
 static void settle_params(struct job *j)
 {
     double room = j->api->config.max_context - j->n_prompt;
-    params_resolve(&j->route.arm->revision.params, &j->request.client, &j->effective);
-    if (j->effective.v[PARAM_MAX_NEW_TOKENS] > room)
-        j->effective.v[PARAM_MAX_NEW_TOKENS] = room;
+    route_settle(&j->route, &j->request.client, room, &j->effective);
     if (!j->request.has_seed)
         j->request.seed = rng_entropy();
 }
@@ -152,19 +147,11 @@ static int submit_all(struct job *j, struct err *e)
 static void fill_output(struct job *j, struct choice *c, uint64_t admission)
 {
     const struct api_request *q = &j->request;
-    struct str unit = q->user.n ? q->user : q->conversation;
     c->output = (struct output){
         .request_id = j->id,
         .choice = c->index,
-        .route = j->route.route->name,
-        .revision = j->route.arm->revision.number,
-        .arm = j->route.arm->name,
-        .experiment = j->route.route->experiment,
-        .propensity = j->route.propensity,
-        .unit = unit.n ? unit : j->id,
+        .unit = route_unit(q->user, q->conversation, j->id),
         .stratum = q->stratum,
-        .admission = admission,
-        .desired_version = route_table_version(j->table),
         .messages = (const struct output_message *)q->messages,
         .n_messages = q->n_messages,
         .prompt = q->prompt,
@@ -175,6 +162,7 @@ static void fill_output(struct job *j, struct choice *c, uint64_t admission)
         .weights = j->api->config.weights,
         .metadata = q->metadata,
     };
+    route_mark(j->table, &j->route, admission, &c->output);
 }
 
 _Static_assert(sizeof(struct output_message) == sizeof(struct chat_message) &&

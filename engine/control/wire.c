@@ -212,6 +212,15 @@ static int wait_ms(const struct wire *w, uint32_t n_sent, struct mono now)
     return next > now.us ? (int)((next - now.us + 999) / 1000) : 0;
 }
 
+uint32_t wire_turn(struct wire *w)
+{
+    struct mono now = clock_mono(w->config.clock);
+    receive_all(w);
+    send_news(w);
+    keep_in_touch(w, now);
+    return publisher_pump(&w->publisher, now);
+}
+
 static void *wire_main(void *arg)
 {
     struct wire *w = arg;
@@ -222,10 +231,7 @@ static void *wire_main(void *arg)
         if (bus_poll(sockets, 1, rows_fd, wait) & 2)
             (void)!read(rows_fd, &(uint64_t){0}, 8);
         struct mono now = clock_mono(w->config.clock);
-        receive_all(w);
-        send_news(w);
-        keep_in_touch(w, now);
-        uint32_t n = publisher_pump(&w->publisher, now);
+        uint32_t n = wire_turn(w);
         if (may_end(w, n, now))
             return NULL;
         wait = wait_ms(w, n, now);
@@ -252,8 +258,10 @@ out:
     return rc;
 }
 
-static void wire_free(struct wire *w)
+void wire_close(struct wire *w)
 {
+    if (!w)
+        return;
     publisher_fini(&w->publisher);
     bus_socket_close(w->outputs);
     bus_socket_close(w->control);
@@ -264,7 +272,7 @@ static void wire_free(struct wire *w)
     free(w);
 }
 
-int wire_start(struct wire **out, const struct wire_config *c, struct err *e)
+int wire_open(struct wire **out, const struct wire_config *c, struct err *e)
 {
     int rc;
     *out = NULL;
@@ -285,13 +293,21 @@ int wire_start(struct wire **out, const struct wire_config *c, struct err *e)
         w->publisher.sent = metrics_add_one(c->metrics, &SENT);
         w->publisher.resends = metrics_add_one(c->metrics, &RESENDS);
     }
-    if (pthread_create(&w->thread, NULL, wire_main, w) != 0)
-        TRY(err_set(e, ERR_IO, "the bus thread could not be started: raise the thread limit"));
     *out = w;
     return ERR_OK;
 out:
-    wire_free(w);
+    wire_close(w);
     return rc;
+}
+
+int wire_start(struct wire **out, const struct wire_config *c, struct err *e)
+{
+    int rc = wire_open(out, c, e);
+    if (rc != ERR_OK || pthread_create(&(*out)->thread, NULL, wire_main, *out) == 0)
+        return rc;
+    wire_close(*out);
+    *out = NULL;
+    return err_set(e, ERR_IO, "the bus thread could not be started: raise the thread limit");
 }
 
 static void nudge(struct wire *w)
@@ -307,7 +323,7 @@ void wire_stop(struct wire *w, uint32_t flush_ms)
     atomic_store(&w->stopping, true);
     nudge(w);
     pthread_join(w->thread, NULL);
-    wire_free(w);
+    wire_close(w);
 }
 
 void wire_set_stats(struct wire *w, const struct wire_stats *s)

@@ -43,6 +43,11 @@ struct wire_stats { /* for the heartbeat */
 
 /* Opens the sockets (a busy address: ERR_IO) and starts the thread. */
 MUST_USE int wire_start(struct wire **out, const struct wire_config *c, struct err *e);
+/* The same without a thread, for simulation: the caller's own is the wire's, a turn at a time. A
+ * turn waits for nothing and returns how many outputs it sent. */
+MUST_USE int wire_open(struct wire **out, const struct wire_config *c, struct err *e);
+uint32_t wire_turn(struct wire *w);
+void wire_close(struct wire *w);
 /* Sends what it can for at most flush_ms, then ends. */
 void wire_stop(struct wire *w, uint32_t flush_ms);
 /* Any thread. */

@@ -214,6 +214,19 @@ static void *writer_main(void *arg)
     return NULL;
 }
 
+void outbox_write(struct outbox *o)
+{
+    struct task *tasks[BATCH];
+    size_t n;
+    do {
+        n = 0;
+        while (n < BATCH && (tasks[n] = queue_try_take(o->tasks)))
+            n++;
+        if (n)
+            run_batch(o, tasks, n);
+    } while (n == BATCH);
+}
+
 static int open_parts(struct outbox *o, const struct outbox_config *c, struct err *e)
 {
     int rc;
@@ -252,7 +265,7 @@ int outbox_open(struct outbox **out, const struct outbox_config *c, struct err *
     o->new_rows_fd = -1;
     pthread_mutex_init(&o->lock, NULL);
     int rc = open_parts(o, c, e);
-    if (rc == ERR_OK && pthread_create(&o->writer, NULL, writer_main, o) != 0)
+    if (rc == ERR_OK && !c->has_no_writer && pthread_create(&o->writer, NULL, writer_main, o) != 0)
         rc = err_set(e, ERR_IO, "the outbox writer could not be started: raise the thread limit");
     o->started = rc == ERR_OK;
     if (rc != ERR_OK)
@@ -276,17 +289,19 @@ static bool send_task(struct outbox *o, const struct outbox_item *item, bool is_
     return false;
 }
 
-void outbox_close(struct outbox *o)
+static void stop_writer(struct outbox *o)
 {
-    if (!o)
+    if (o->config.has_no_writer) {
+        outbox_write(o);
         return;
-    if (o->started) {
-        while (!send_task(o, NULL, true))
-            outbox_drain(o);
-        pthread_join(o->writer, NULL);
-        outbox_drain(o);
-        outbox_store_end_life(&o->store);
     }
+    while (!send_task(o, NULL, true))
+        outbox_drain(o);
+    pthread_join(o->writer, NULL);
+}
+
+static void outbox_free(struct outbox *o)
+{
     queue_free(o->tasks);
     queue_free(o->done);
     outbox_store_close(&o->store);
@@ -298,6 +313,27 @@ void outbox_close(struct outbox *o)
     free(o->path);
     free(o->engine);
     free(o);
+}
+
+void outbox_close(struct outbox *o)
+{
+    if (!o)
+        return;
+    if (o->started) {
+        stop_writer(o);
+        outbox_drain(o);
+        outbox_store_end_life(&o->store);
+    }
+    outbox_free(o);
+}
+
+void outbox_kill(struct outbox *o)
+{
+    struct queue *const queues[] = {o->tasks, o->done};
+    for (int i = 0; i < 2; i++)
+        for (struct task *t; (t = queue_try_take(queues[i]));)
+            free(t);
+    outbox_free(o);
 }
 
 void outbox_put(struct outbox *o, const struct outbox_item *item)

@@ -19,6 +19,7 @@ struct outbox_config {
     uint64_t max_bytes;
     struct str engine;       /* id written into every record */
     struct metrics *metrics; /* may be NULL */
+    bool has_no_writer;      /* no thread: the caller's own writes, in outbox_write (simulation) */
 };
 
 /* One thing to store. It, and all it points to, must live until on_stored ran. */
@@ -42,6 +43,10 @@ struct outbox_state {
 MUST_USE int outbox_open(struct outbox **out, const struct outbox_config *c, struct err *e);
 /* Stores what is queued, runs the callbacks left, closes. */
 void outbox_close(struct outbox *o);
+/* Without a writer: stores what waits, in as many transactions as that takes. */
+void outbox_write(struct outbox *o);
+/* Without a writer: what kill -9 leaves. What waits is gone, no callback runs. */
+void outbox_kill(struct outbox *o);
 /* Owner thread; never blocks. A full queue calls on_stored(false) at once. */
 void outbox_put(struct outbox *o, const struct outbox_item *item);
 int outbox_fd(const struct outbox *o); /* readable when drain has work */

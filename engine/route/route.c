@@ -205,3 +205,30 @@ int route_choose(const struct route_table *t, struct str name, struct str unit,
     }
     return ERR_OK;
 }
+
+struct str route_unit(struct str user, struct str conversation, struct str request_id)
+{
+    struct str unit = user.n ? user : conversation;
+    return unit.n ? unit : request_id;
+}
+
+/* A limit on new tokens that the context has no room for is lowered to the room there is. */
+void route_settle(const struct route_choice *c, const struct params *client, double room,
+                  struct params *effective)
+{
+    params_resolve(&c->arm->revision.params, client, effective);
+    if (effective->v[PARAM_MAX_NEW_TOKENS] > room)
+        effective->v[PARAM_MAX_NEW_TOKENS] = room;
+}
+
+void route_mark(const struct route_table *t, const struct route_choice *c, uint64_t number,
+                struct output *out)
+{
+    out->route = c->route->name;
+    out->revision = c->arm->revision.number;
+    out->arm = c->arm->name;
+    out->experiment = c->route->experiment;
+    out->propensity = c->propensity;
+    out->admission = number;
+    out->desired_version = route_table_version(t);
+}

@@ -8,6 +8,7 @@
 
 #include "schemas/config.h"
 #include "schemas/control.h"
+#include "schemas/output.h"
 
 struct route_table;
 
@@ -35,5 +36,14 @@ void route_split_model(struct str model, struct str *base, struct str *route);
  * (salt, experiment, unit): the same unit always meets the same arm of an experiment. */
 MUST_USE int route_choose(const struct route_table *t, struct str name, struct str unit,
                           struct route_choice *out, struct err *e);
+/* Who the arm is drawn for: the user, else the conversation, else the request alone. */
+struct str route_unit(struct str user, struct str conversation, struct str request_id);
+/* What the request runs with: the arm's revision and the client's own values, never more new tokens
+ * than there is room for. Fixed from here on. */
+void route_settle(const struct route_choice *c, const struct params *client, double room,
+                  struct params *effective);
+/* The decisions of admission into the request's record. number: of the admission. */
+void route_mark(const struct route_table *t, const struct route_choice *c, uint64_t number,
+                struct output *out);
 
 #endif
