@@ -7,6 +7,7 @@
 #include "common/hash.h"
 #include "controller/decisions.h"
 #include "controller/experiments/plan.h"
+#include "controller/policies/state_codec.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -317,18 +318,16 @@ int course_feed_event(struct course *c, const struct stored_event *ev, struct ar
     return rc;
 }
 
-static int text_of(json_t *v, struct arena *a, struct str *out, struct err *e)
+/* Takes what was written to the arena, and empties the buffer. */
+static int keep_text(struct buf *b, struct arena *a, struct str *out, struct err *e)
 {
-    struct buf b;
-    buf_init(&b, 16 * MiB);
-    int rc = v ? json_write(v, &b, e) : err_set(e, ERR_NOMEM, "no memory for a law's state");
+    int rc = buf_check(b, "a law's state", e);
     if (rc == ERR_OK) {
-        *out = arena_str(a, buf_str(&b));
+        *out = arena_str(a, buf_str(b));
         if (!out->p)
             rc = err_set(e, ERR_NOMEM, "no memory for a law's state");
     }
-    buf_free(&b);
-    json_decref(v);
+    buf_reset(b);
     return rc;
 }
 
@@ -346,8 +345,15 @@ int course_save(const struct course *c, struct arena *a, struct stored_state *ou
                                  .share = v.share};
     out->rows_hash = str_from(c->rows_hash);
     out->law = str_from(policy_law_name(s->kind));
-    int rc = text_of(policy_settings_encode(s), a, &out->settings, e);
-    return rc == ERR_OK ? text_of(policy_state_encode(c->policy), a, &out->state, e) : rc;
+    struct buf b;
+    buf_init(&b, STATE_MAX_BYTES);
+    policy_settings_write(s, &b);
+    int rc = keep_text(&b, a, &out->settings, e);
+    policy_state_write(c->policy, &b);
+    if (rc == ERR_OK)
+        rc = keep_text(&b, a, &out->state, e);
+    buf_free(&b);
+    return rc;
 }
 
 int course_load(struct course *c, const struct stored_state *st, struct err *e)

@@ -133,11 +133,10 @@ static int tally_put(struct ledger *l, struct ledger_route *r, const struct tall
     if (t->revision == 0)
         return ERR_OK;
     buf_init(&text, 16 * KiB);
-    json_t *v = state_encode(TALLY_FIELDS, t);
-    int rc = v ? json_write(v, &text, e) : err_set(e, ERR_NOMEM, "no memory for a tally");
+    state_write(TALLY_FIELDS, t, &text);
+    int rc = buf_check(&text, "tally", e);
     if (rc == ERR_OK)
         rc = store_put_tally(l->store, str_from(r->course.route), t->revision, buf_str(&text), e);
-    json_decref(v);
     buf_free(&text);
     return rc;
 }

@@ -163,8 +163,11 @@ json_t *policy_experiment(const struct policy *p);
 void policy_view(const struct policy *p, struct policy_view *out);
 const struct policy_settings *policy_settings_of(const struct policy *p);
 
-/* Exact text of the state (hexadecimal floats). The new object is the caller's; NULL = no memory.
- * Decode replaces the state; ERR_CORRUPT leaves it untouched: replay the rows instead. */
+/* Exact text of the state (hexadecimal floats): appended, or as a new object of the caller's (NULL
+ * = no memory). Decode replaces the state; ERR_CORRUPT leaves it untouched: replay the rows
+ * instead.
+ */
+void policy_state_write(const struct policy *p, struct buf *out);
 json_t *policy_state_encode(const struct policy *p);
 MUST_USE int policy_state_decode(struct policy *p, const json_t *v, struct err *e);
 

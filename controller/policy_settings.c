@@ -85,6 +85,11 @@ static const struct state_field FIELDS[] = {
     STATE_END,
 };
 
+void policy_settings_write(const struct policy_settings *s, struct buf *out)
+{
+    state_write(FIELDS, s, out);
+}
+
 json_t *policy_settings_encode(const struct policy_settings *s)
 {
     return state_encode(FIELDS, s);

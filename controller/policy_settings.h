@@ -63,6 +63,7 @@ MUST_USE int policy_settings_from_route(const struct route_config *r, struct pol
                                         struct err *e);
 
 /* Exact JSON text, to be stored with every change of them so that replay uses what was in force. */
+void policy_settings_write(const struct policy_settings *s, struct buf *out); /* appended */
 json_t *policy_settings_encode(const struct policy_settings *s);
 MUST_USE int policy_settings_decode(const json_t *v, struct policy_settings *out, struct err *e);
 

@@ -149,18 +149,31 @@ const struct policy_settings *policy_settings_of(const struct policy *p)
     return &p->settings;
 }
 
+void policy_state_write(const struct policy *p, struct buf *out)
+{
+    size_t begin = out->n;
+    state_write(p->ops->fields, p->state, out);
+    if (out->n > begin)
+        out->n--; /* the law's name and the experiment stand inside its object */
+    buf_printf(out, ",\"policy\":\"%s\"", p->ops->name);
+    /* Absent before the first experiment, and in databases from before there were any. */
+    if (p->experiment.phase != EXPERIMENT_IDLE) {
+        buf_put_c(out, ",\"experiment_state\":");
+        state_write(EXPERIMENT_FIELDS, &p->experiment, out);
+    }
+    buf_put_char(out, '}');
+}
+
 json_t *policy_state_encode(const struct policy *p)
 {
-    json_t *v = state_encode(p->ops->fields, p->state);
-    int failed = v ? json_object_set_new(v, "policy", json_string(p->ops->name)) : 0;
-    /* Absent before the first experiment, and in databases from before there were any. */
-    if (v && p->experiment.phase != EXPERIMENT_IDLE)
-        failed |= json_object_set_new(v, "experiment_state",
-                                      state_encode(EXPERIMENT_FIELDS, &p->experiment));
-    if (failed) {
-        json_decref(v);
+    struct buf text;
+    json_t *v = NULL;
+    buf_init(&text, STATE_MAX_BYTES);
+    policy_state_write(p, &text);
+    if (buf_check(&text, "state", NULL) != ERR_OK ||
+        json_parse(buf_str(&text), 0, &v, NULL) != ERR_OK)
         v = NULL;
-    }
+    buf_free(&text);
     return v;
 }
 

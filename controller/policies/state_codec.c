@@ -60,46 +60,108 @@ static void store_unsigned(enum state_type type, char *at, uint64_t value)
         memcpy(at, &flag, sizeof flag);
 }
 
-static json_t *encode_one(const struct state_field *f, const char *at)
+/* As printf's %a writes a double, without its cost: states hold thousands of them. */
+static void put_f64(struct buf *out, double d)
 {
-    char text[40];
-    if (f->type == STATE_STRUCT)
-        return state_encode(f->sub, at);
-    if (f->type == STATE_TEXT)
-        return json_string(at);
-    if (f->type == STATE_F64) {
-        double d;
-        memcpy(&d, at, sizeof d);
-        snprintf(text, sizeof text, "%a", d);
-    } else {
-        snprintf(text, sizeof text, "%" PRIx64, load_unsigned(f->type, at));
+    static const char DIGITS[] = "0123456789abcdef";
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    unsigned exponent = (unsigned)(bits >> 52) & 0x7ff;
+    uint64_t fraction = bits & 0xfffffffffffffu;
+    if ((bits << 1) == 0) {
+        buf_put_c(out, bits ? "-0x0p+0" : "0x0p+0");
+        return;
     }
-    return json_string(text);
+    if (exponent == 0 || exponent == 0x7ff) {
+        buf_printf(out, "%a", d);
+        return;
+    }
+    char text[24];
+    size_t n = 0;
+    for (const char *lead = bits >> 63 ? "-0x1" : "0x1"; *lead; lead++)
+        text[n++] = *lead;
+    if (fraction)
+        text[n++] = '.';
+    for (uint64_t left = fraction << 12; left; left <<= 4)
+        text[n++] = DIGITS[left >> 60];
+    text[n++] = 'p';
+    buf_put(out, text, n);
+    int power = (int)exponent - 1023;
+    if (power >= 0)
+        buf_put_char(out, '+');
+    buf_put_i64(out, power);
 }
 
-static json_t *encode_field(const struct state_field *f, const char *base)
+static void put_unsigned(struct buf *out, uint64_t value)
 {
-    if (f->count == 1)
-        return encode_one(f, base + f->offset);
-    json_t *array = json_array();
+    char text[16];
+    size_t at = sizeof text;
+    do
+        text[--at] = "0123456789abcdef"[value & 15];
+    while (value >>= 4);
+    buf_put(out, text + at, sizeof text - at);
+}
+
+static void write_one(const struct state_field *f, const char *at, struct buf *out)
+{
+    if (f->type == STATE_STRUCT) {
+        state_write(f->sub, at, out);
+        return;
+    }
+    buf_put_char(out, '"');
+    if (f->type == STATE_TEXT) {
+        buf_put_json(out, str_from(at));
+    } else if (f->type == STATE_F64) {
+        double d;
+        memcpy(&d, at, sizeof d);
+        put_f64(out, d);
+    } else {
+        put_unsigned(out, load_unsigned(f->type, at));
+    }
+    buf_put_char(out, '"');
+}
+
+static void write_field(const struct state_field *f, const char *base, struct buf *out)
+{
+    if (f->count == 1) {
+        write_one(f, base + f->offset, out);
+        return;
+    }
     size_t n = elements_used(f, base);
-    for (size_t i = 0; array && i < n; i++)
-        if (json_array_append_new(array, encode_one(f, base + f->offset + i * element_size(f)))) {
-            json_decref(array);
-            array = NULL;
-        }
-    return array;
+    buf_put_char(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            buf_put_char(out, ',');
+        write_one(f, base + f->offset + i * element_size(f), out);
+    }
+    buf_put_char(out, ']');
+}
+
+void state_write(const struct state_field *fields, const void *state, struct buf *out)
+{
+    char before = '{';
+    for (const struct state_field *f = fields; f->name; f++) {
+        buf_put_char(out, before);
+        buf_put_char(out, '"');
+        buf_put_c(out, f->name);
+        buf_put_c(out, "\":");
+        write_field(f, state, out);
+        before = ',';
+    }
+    buf_put_char(out, '}');
 }
 
 json_t *state_encode(const struct state_field *fields, const void *state)
 {
-    json_t *object = json_object();
-    for (const struct state_field *f = fields; object && f->name; f++)
-        if (json_object_set_new(object, f->name, encode_field(f, state))) {
-            json_decref(object);
-            object = NULL;
-        }
-    return object;
+    struct buf text;
+    json_t *v = NULL;
+    buf_init(&text, STATE_MAX_BYTES);
+    state_write(fields, state, &text);
+    if (buf_check(&text, "state", NULL) != ERR_OK ||
+        json_parse(buf_str(&text), 0, &v, NULL) != ERR_OK)
+        v = NULL;
+    buf_free(&text);
+    return v;
 }
 
 static int bad(const struct state_field *f, const char *want, struct err *e)

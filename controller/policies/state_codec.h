@@ -7,10 +7,11 @@
 #ifndef CONTROLLER_POLICIES_STATE_CODEC_H
 #define CONTROLLER_POLICIES_STATE_CODEC_H
 
-#include "common/err.h"
+#include "common/json.h"
 
-#include <jansson.h>
 #include <stddef.h>
+
+enum { STATE_MAX_BYTES = 16 * 1024 * 1024 };
 
 enum state_type { STATE_F64, STATE_U64, STATE_U32, STATE_BOOL, STATE_TEXT, STATE_STRUCT };
 
@@ -64,6 +65,8 @@ struct state_field {
         NULL, STATE_U32, 0, 0, 0, 0, NULL                                                          \
     }
 
+/* Appends the object's text; out says whether there was room. No field: no object. */
+void state_write(const struct state_field *fields, const void *state, struct buf *out);
 /* New object; NULL = no memory. */
 json_t *state_encode(const struct state_field *fields, const void *state);
 

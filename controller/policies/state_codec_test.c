@@ -1,6 +1,10 @@
 /* controller/policies/state_codec_test.c - the text of a policy's state: exact, strict, harmless.
  */
+#include "controller/policies/state_codec.h"
+#include "common/rng.h"
 #include "controller/policies/test_bench.h"
+
+#include <float.h>
 
 /* Encode, decode into a fresh policy, go on with both: the same bits and the same actions. */
 static void test_state_is_exact(void **state)
@@ -47,6 +51,69 @@ static void test_state_is_exact(void **state)
     json_decref(straight);
     policy_close(b.p);
     policy_close(plain.p);
+}
+
+struct numbers {
+    double real;
+    uint64_t whole;
+    char text[16];
+};
+static const struct state_field NUMBERS_FIELDS[] = {STATE_NUMBER(struct numbers, real, STATE_F64),
+                                                    STATE_NUMBER(struct numbers, whole, STATE_U64),
+                                                    STATE_CHARS(struct numbers, text), STATE_END};
+
+/* Databases hold what printf wrote: the same text for every double and integer. */
+static void test_the_text_is_that_of_printf(void **state)
+{
+    (void)state;
+    static const double REALS[] = {
+        0.0,     -0.0,  1.0,        -1.0,    0.1,     2.0,      3.5,         0x1p-1022,
+        0x1p-60, 1e300, 0x1p-1074,  -1e-310, 1.0 / 3, INFINITY, -INFINITY,   NAN,
+        1023.0,  1e17,  0x1.8p-500, 1e-5,    DBL_MAX, DBL_MIN,  DBL_EPSILON, -0x1.fffp+9};
+    struct rng r;
+    rng_seed(&r, 5);
+    for (size_t i = 0; i < 20000; i++) {
+        struct numbers n = {.whole = rng_u64(&r) >> rng_below(&r, 64), .text = "a \"b\" \n"};
+        uint64_t bits = rng_u64(&r);
+        memcpy(&n.real, &bits, sizeof bits);
+        if (i < sizeof REALS / sizeof *REALS)
+            n.real = REALS[i];
+        else if (i % 2)
+            n.real = (double)rng_below(&r, 1000) / 8.0;
+        char want[160];
+        snprintf(want, sizeof want,
+                 "{\"real\":\"%a\",\"whole\":\"%llx\",\"text\":\"a \\\"b\\\" \\n\"}", n.real,
+                 (unsigned long long)n.whole);
+        struct buf text;
+        buf_init(&text, KiB);
+        state_write(NUMBERS_FIELDS, &n, &text);
+        assert_str(buf_str(&text), want);
+        buf_free(&text);
+    }
+}
+
+/* ... and a law's whole state that of the writer of JSON values. */
+static void test_the_text_is_that_of_json_write(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    struct err e = {0};
+    struct buf mine, again;
+    open_bench(&b, &s);
+    for (int i = 0; i < 300; i++)
+        row(&b);
+    buf_init(&mine, STATE_MAX_BYTES);
+    buf_init(&again, STATE_MAX_BYTES);
+    policy_state_write(b.p, &mine);
+    json_t *v = policy_state_encode(b.p);
+    assert_ok(json_write(v, &again, &e), &e);
+    assert_int_equal(mine.n, again.n);
+    assert_memory_equal(mine.p, again.p, mine.n);
+    json_decref(v);
+    buf_free(&mine);
+    buf_free(&again);
+    policy_close(b.p);
 }
 
 static void test_corrupt_state_is_refused(void **state)
@@ -156,6 +223,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state_is_exact),
+        cmocka_unit_test(test_the_text_is_that_of_printf),
+        cmocka_unit_test(test_the_text_is_that_of_json_write),
         cmocka_unit_test(test_corrupt_state_is_refused),
         cmocka_unit_test(test_damaged_state_is_harmless),
     };
