@@ -247,10 +247,11 @@ int db_prepare(struct db *d, struct db_stmt **out, const char *sql, struct err *
 }
 
 int db_add_function(struct db *d, const char *name,
-                    void (*fn)(sqlite3_context *, int, sqlite3_value **), struct err *e)
+                    void (*fn)(sqlite3_context *, int, sqlite3_value **), void *ctx,
+                    void (*free_ctx)(void *), struct err *e)
 {
-    int rc = sqlite3_create_function_v2(d->handle, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
-                                        NULL, fn, NULL, NULL, NULL);
+    int rc = sqlite3_create_function_v2(d->handle, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, ctx,
+                                        fn, NULL, NULL, free_ctx);
     return rc == SQLITE_OK ? ERR_OK : fail(d, rc, name, e);
 }
 

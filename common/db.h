@@ -33,9 +33,11 @@ MUST_USE int db_commit(struct db *d, struct err *e);
 void db_rollback(struct db *d);
 
 MUST_USE int db_prepare(struct db *d, struct db_stmt **out, const char *sql, struct err *e);
-/* A function of one value for this connection's SQL; the same answer for the same value. */
+/* A function of one value for this connection's SQL; the same answer for the same value. ctx (may
+ * be NULL) is its sqlite3_user_data, freed with the connection, or at once when this fails. */
 MUST_USE int db_add_function(struct db *d, const char *name,
-                             void (*fn)(sqlite3_context *, int, sqlite3_value **), struct err *e);
+                             void (*fn)(sqlite3_context *, int, sqlite3_value **), void *ctx,
+                             void (*free_ctx)(void *), struct err *e);
 /* Parameters are numbered from 1; bound text must live until the step. */
 void db_bind_i64(struct db_stmt *s, int i, int64_t v);
 void db_bind_f64(struct db_stmt *s, int i, double v);     /* NaN binds NULL */

@@ -107,21 +107,17 @@ static void sql_unpack(sqlite3_context *c, int n, sqlite3_value **v)
 {
     struct err e = {0};
     struct str text;
-    struct unpacker *u = NULL;
+    struct unpacker *u = sqlite3_user_data(c);
     (void)n;
     if (sqlite3_value_type(v[0]) != SQLITE_BLOB) {
         sqlite3_result_value(c, v[0]);
         return;
     }
     struct str frame = {sqlite3_value_blob(v[0]), (size_t)sqlite3_value_bytes(v[0])};
-    u = unpacker_new();
-    if (!u)
-        sqlite3_result_error_nomem(c);
-    else if (unpack(u, frame, &text, &e) == ERR_OK)
+    if (unpack(u, frame, &text, &e) == ERR_OK)
         sqlite3_result_text64(c, text.p, text.n, SQLITE_TRANSIENT, SQLITE_UTF8);
     else
         sqlite3_result_error(c, e.msg, -1);
-    unpacker_free(u);
 }
 
 static void sql_sha256(sqlite3_context *c, int n, sqlite3_value **v)
@@ -133,8 +129,17 @@ static void sql_sha256(sqlite3_context *c, int n, sqlite3_value **v)
     sqlite3_result_blob(c, digest, sizeof digest, SQLITE_TRANSIENT);
 }
 
+static void free_unpacker(void *u)
+{
+    unpacker_free(u);
+}
+
+/* One context for the connection: making one costs more than reading an output with it. */
 int pack_add_functions(struct db *d, struct err *e)
 {
-    int rc = db_add_function(d, "unpack", sql_unpack, e);
-    return rc == ERR_OK ? db_add_function(d, "sha256", sql_sha256, e) : rc;
+    struct unpacker *u = unpacker_new();
+    if (!u)
+        return err_set(e, ERR_NOMEM, "no memory to unpack outputs");
+    int rc = db_add_function(d, "unpack", sql_unpack, u, free_unpacker, e);
+    return rc == ERR_OK ? db_add_function(d, "sha256", sql_sha256, NULL, NULL, e) : rc;
 }
