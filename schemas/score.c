@@ -156,15 +156,40 @@ static int get_output(struct str text, struct arena *a, struct score *out, struc
     return out->output_json.p ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory for a score");
 }
 
-static int decode_body(const struct json_at *root, struct arena *a, struct score *out,
+enum { CHECKS, SCORED, OUTPUT, N_APART };
+
+static int read_scored(const struct codec_apart *part, struct score *out, struct err *e)
+{
+    json_t *doc = NULL;
+    out->is_scored = str_eq_c(part->text, "true");
+    if (out->is_scored || str_eq_c(part->text, "false"))
+        return ERR_OK;
+    int rc = codec_parse_apart(part, &doc, e);
+    struct json_at root = json_root(doc), at = json_field(&root, "scored");
+    if (rc == ERR_OK)
+        rc = json_get_bool(&at, &out->is_scored, e);
+    json_decref(doc);
+    return rc;
+}
+
+static int read_checks(const struct codec_apart *part, struct arena *a, struct score *out,
                        struct err *e)
 {
-    int rc = codec_read(root, FIELDS, N_FIELD, a, out, e);
-    struct json_at scored = json_field(root, "scored");
+    json_t *doc = NULL;
+    int rc = codec_parse_apart(part, &doc, e);
+    struct json_at root = json_root(doc);
     if (rc == ERR_OK)
-        rc = json_get_bool(&scored, &out->is_scored, e);
+        rc = get_checks(&root, a, out, e);
+    json_decref(doc);
+    return rc;
+}
+
+static int decode_parts(const struct codec_apart *part, struct arena *a, struct score *out,
+                        struct err *e)
+{
+    int rc = read_scored(&part[SCORED], out, e);
     if (rc == ERR_OK)
-        rc = get_checks(root, a, out, e);
+        rc = read_checks(&part[CHECKS], a, out, e);
     if (rc == ERR_OK && out->is_scored == isnan(out->reward))
         rc = err_set(e, ERR_INVALID, "$.reward: must be there when scored, and only then");
     out->is_scored_b = rc == ERR_OK && !isnan(out->reward_b);
@@ -173,14 +198,12 @@ static int decode_body(const struct json_at *root, struct arena *a, struct score
 
 int score_decode(struct str json, struct arena *a, struct score *out, struct err *e)
 {
+    struct codec_apart part[N_APART] = {
+        [CHECKS] = {.key = "checks"}, [SCORED] = {.key = "scored"}, [OUTPUT] = {.key = "output"}};
+    const struct codec_direct c = {SCORE_SCHEMA, SCORE_MAX_BYTES, FIELDS, N_FIELD, part, N_APART};
     *out = (struct score){0};
-    json_t *doc = NULL;
-    struct codec_apart output = {.key = "output"};
-    int rc = codec_open_apart(json, SCORE_SCHEMA, SCORE_MAX_BYTES, &output, 1, &doc, e);
-    if (rc != ERR_OK)
-        return rc;
-    struct json_at root = json_root(doc);
-    rc = decode_body(&root, a, out, e);
-    json_decref(doc);
-    return rc == ERR_OK ? get_output(output.text, a, out, e) : rc;
+    int rc = codec_read_direct(json, &c, a, out, e);
+    if (rc == ERR_OK)
+        rc = decode_parts(part, a, out, e);
+    return rc == ERR_OK ? get_output(part[OUTPUT].text, a, out, e) : rc;
 }
