@@ -426,6 +426,11 @@ struct db *loop_database(const struct loop *l)
     return store_db(l->ledger->store);
 }
 
+const struct ledger *loop_ledger(const struct loop *l)
+{
+    return l->ledger;
+}
+
 const char *loop_scores_address(const struct loop *l)
 {
     return bus_socket_address(receiver_socket(l->receiver));

@@ -34,6 +34,7 @@ bool loop_submit(struct loop *l, struct command *c);
 /* One turn: waits at most wait_ms for something to do, commits and announces it. For tests. */
 MUST_USE int loop_turn(struct loop *l, int wait_ms, struct err *e);
 struct db *loop_database(const struct loop *l); /* the writer's connection, for tests of failure */
+const struct ledger *loop_ledger(const struct loop *l); /* between turns, for the simulation */
 const char *loop_scores_address(const struct loop *l);
 const char *loop_control_address(const struct loop *l);
 

@@ -1,0 +1,166 @@
+/* tests/sim/three_cores.c - engine control, verifier and controller in one process on virtual time.
+ *
+ * Seeds 1, 2, ... each with its own weather: loss, repetition, disorder, delay, restarts of each of
+ * the three, an operator who asks for anything, outboxes too small for the time nobody listens.
+ * tests/sim/audit.h says what must hold; the first broken invariant ends the run with its seed.
+ * MILEPOST_SIM_SEEDS asks for more of them (200 are the full run), MILEPOST_SIM_FIRST for the
+ * first. Then the same world without faults and without the audit, for its speed. */
+#include "tests/sim/audit.h"
+#include "tests/sim/report.h"
+
+#include "common/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { SEEDS = 1, REQUESTS = 1200, SPEED_REQUESTS = 0 };
+#else
+enum { SEEDS = 3, REQUESTS = 4000, SPEED_REQUESTS = 20000 };
+#endif
+enum { MANY_SEEDS = 24 }; /* so many see every action of the law */
+
+struct totals {
+    struct audit_sums sums;
+    uint64_t n_events, n_requests, n_lost, n_restarts[3];
+    double seconds;
+};
+
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+static struct world_plan plan_of(uint64_t seed)
+{
+    struct rng r;
+    rng_seed(&r, seed * 77777);
+    return (struct world_plan){.seed = seed,
+                               .n_requests = REQUESTS,
+                               .n_engines = 1 + seed % 2,
+                               .burst = 10,
+                               .service_us = 120000,
+                               .faults = {.loss = 0.08 * rng_uniform(&r),
+                                          .duplicate = 0.15 * rng_uniform(&r),
+                                          .reorder = 0.4 * rng_uniform(&r),
+                                          .delay_us = 30000 * rng_uniform(&r)},
+                               .restarts = 0.002 + 0.003 * rng_uniform(&r),
+                               .operator_acts = 0.004,
+                               .outbox_bytes = seed % 4 == 0 ? 150000 : 64 * MiB,
+                               .is_audited = true};
+}
+
+static void add(struct totals *t, const struct world *w)
+{
+    const struct audit_sums *s = audit_sums(w->audit);
+    t->sums.n_rows += s->n_rows;
+    t->sums.n_unscored += s->n_unscored;
+    t->sums.n_decisions += s->n_decisions;
+    t->sums.n_documents += s->n_documents;
+    t->sums.n_gap += s->n_gap;
+    t->sums.n_late += s->n_late;
+    t->sums.n_foreign += s->n_foreign;
+    t->sums.n_paused += s->n_paused;
+    for (int i = 0; i < ACTION_KIND_COUNT; i++)
+        t->sums.n_action[i] += s->n_action[i];
+    for (int i = 0; i < 3; i++)
+        t->n_restarts[i] += w->n_restarts[i];
+    t->n_events += w->n_events;
+    t->n_requests += w->n_admitted;
+    t->n_lost += w->n_lost;
+}
+
+static void run(const struct world_plan *p, struct totals *t)
+{
+    static struct world w;
+    double start = cpu_seconds();
+    world_open(&w, p);
+    world_run(&w);
+    t->seconds += cpu_seconds() - start;
+    add(t, &w);
+    world_close(&w);
+}
+
+static uint64_t number_of(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void print(const struct totals *t, uint64_t n_seeds)
+{
+    printf("%llu seeds, %llu events, %llu requests (%llu died with their engine), %llu rows (%llu "
+           "unscored), %llu gaps (%llu came late), %llu decisions, %llu documents\n",
+           (unsigned long long)n_seeds, (unsigned long long)t->n_events,
+           (unsigned long long)t->n_requests, (unsigned long long)t->n_lost,
+           (unsigned long long)t->sums.n_rows, (unsigned long long)t->sums.n_unscored,
+           (unsigned long long)t->sums.n_gap, (unsigned long long)t->sums.n_late,
+           (unsigned long long)t->sums.n_decisions, (unsigned long long)t->sums.n_documents);
+    printf("restarts: %llu of engines, %llu of the verifier, %llu of the controller; %llu rows of "
+           "revisions that served no more, %llu admissions on a paused route\n",
+           (unsigned long long)t->n_restarts[0], (unsigned long long)t->n_restarts[1],
+           (unsigned long long)t->n_restarts[2], (unsigned long long)t->sums.n_foreign,
+           (unsigned long long)t->sums.n_paused);
+    for (int i = 0; i < ACTION_KIND_COUNT; i++)
+        printf("%s %llu  ", policy_action_name((enum policy_action_kind)i),
+               (unsigned long long)t->sums.n_action[i]);
+    printf("\n");
+}
+
+static void measure(void)
+{
+    struct totals t = {0};
+    struct world_plan p = {.seed = 1,
+                           .n_requests = SPEED_REQUESTS,
+                           .n_engines = 1,
+                           .burst = 64,
+                           .service_us = 10000,
+                           .faults = {.delay_us = 2000},
+                           .operator_acts = 0.002,
+                           .outbox_bytes = 64 * MiB};
+    if (!SPEED_REQUESTS)
+        return;
+    run(&p, &t);
+    printf("%.2f million simulated requests a minute on one core, without faults and audit\n",
+           (double)t.n_requests / t.seconds * 60e-6);
+}
+
+/* That the runs were no idle ones. */
+static void check(struct report *report, const struct totals *t, uint64_t n_seeds)
+{
+    report_at_least(report, "rows", (double)t->sums.n_rows, 0.5 * REQUESTS * (double)n_seeds);
+    report_at_least(report, "unscored rows", (double)t->sums.n_unscored, 1);
+    report_at_least(report, "decisions", (double)t->sums.n_decisions, 1);
+    if (n_seeds < MANY_SEEDS)
+        return;
+    for (int i = 0; i < 3; i++)
+        report_at_least(report, "restarts", (double)t->n_restarts[i], 1);
+    for (int i = 0; i < ACTION_KIND_COUNT; i++)
+        report_at_least(report, policy_action_name((enum policy_action_kind)i),
+                        (double)t->sums.n_action[i], 1);
+    report_at_least(report, "gaps", (double)t->sums.n_gap, 1);
+    report_at_least(report, "rows of revisions that served no more", (double)t->sums.n_foreign, 1);
+    report_at_least(report, "admissions on a paused route", (double)t->sums.n_paused, 1);
+}
+
+int main(void)
+{
+    struct totals t = {0};
+    struct report report = {0};
+    uint64_t first = number_of("MILEPOST_SIM_FIRST", 1);
+    uint64_t n_seeds = number_of("MILEPOST_SIM_SEEDS", SEEDS);
+    log_setup("sim", LOG_ERROR);
+    for (uint64_t seed = first; seed < first + n_seeds; seed++) {
+        struct world_plan p = plan_of(seed);
+        run(&p, &t);
+    }
+    print(&t, n_seeds);
+    if (n_seeds) {
+        printf("%.2f million simulated requests a minute on one core, audited\n",
+               (double)t.n_requests / t.seconds * 60e-6);
+        check(&report, &t, n_seeds);
+    }
+    measure();
+    return report_end(&report);
+}
