@@ -3,7 +3,7 @@
  *
  * Each trap shows the naive number, which must be the law's within sampling error (its set-up is
  * the law's too), and ours, which must keep alpha 0.05 within 3 binomial errors of the repetitions.
- * No arm is better in any of them. MILEPOST_SIM_LONG=1: the law's 1,000 repetitions everywhere. */
+ * No arm is better in any of them. MILEPOST_LONG=1: the law's 1,000 repetitions everywhere. */
 #include "controller/stats/admission.h"
 #include "controller/stats/betting.h"
 #include "controller/stats/blocks.h"
@@ -311,7 +311,7 @@ int main(void)
 {
     struct report report = {0};
     double naive, ours, concurrent;
-    int runs = getenv("MILEPOST_SIM_LONG") ? RUNS : SHORT_RUNS;
+    int runs = getenv("MILEPOST_LONG") ? RUNS : SHORT_RUNS;
     peeking(&naive, &ours, runs);
     report_share(&report, "peeking with z at 1.96, 30..5,000 pairs: false", naive, 0.515,
                  (size_t)runs);
