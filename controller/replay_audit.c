@@ -26,13 +26,14 @@ static const struct {
                      TEXT("hash") COUNT("number") COUNT("parent") COUNT("created_us") "0 LIMIT 1"},
     {"output",
      "SELECT id FROM (SELECT o.*,unpack(b.packed) AS raw FROM outputs o JOIN bodies b ON "
-     "b.output=o.id) WHERE json_valid(raw) AND (" RAW_TEXT("engine") RAW_TEXT("request_id")
-         RAW_TEXT("route") RAW_TEXT("arm") RAW_TEXT("experiment") RAW_TEXT("stratum")
-             RAW_TEXT("unit") RAW_TEXT("finish_reason") RAW_COUNT("epoch") RAW_COUNT("seq")
-                 RAW_COUNT("choice") RAW_COUNT("revision") RAW_COUNT("admission")
-                     RAW_COUNT("prompt_tokens") RAW_COUNT("completion_tokens")
-                         RAW_COUNT("created_us") "abs(propensity-json_extract(raw,'$.propensity'))>"
-                                                 "1e-9) LIMIT 1"},
+     "b.output=o.id) WHERE json_valid(raw) AND (" RAW_TEXT("engine") RAW_TEXT(
+         "request_id") RAW_TEXT("route") RAW_TEXT("arm") RAW_TEXT("experiment") RAW_TEXT("stratum")
+         RAW_TEXT("unit") RAW_TEXT("finish_reason") RAW_COUNT("epoch") RAW_COUNT("seq") RAW_COUNT(
+             "choice") RAW_COUNT("revision") RAW_COUNT("admission") RAW_COUNT("prompt_tokens")
+             RAW_COUNT("completion_tokens") RAW_COUNT("created_us") RAW_COUNT("queue_us")
+                 RAW_COUNT("ttft_us") RAW_COUNT("decode_us") RAW_COUNT("cached_tokens") RAW_COUNT(
+                     "desired_version") "abs(propensity-json_extract(raw,'$.propensity'))>"
+                                        "1e-9) LIMIT 1"},
     {"output's text",
      "SELECT b.output FROM bodies b LEFT JOIN outputs o ON o.id=b.output WHERE o.id IS "
      "NULL OR length(o.raw_hash)=32 AND o.raw_hash<>sha256(unpack(b.packed)) LIMIT 1"},

@@ -13,8 +13,10 @@ struct sample {
     double propensity, reward; /* reward < 0: unscored */
 };
 
-/* The frame of output seq of engine e1, epoch 9. Fails the running test on an error. */
-static inline void sample_frame(const struct sample *m, int64_t now_us, struct buf *frame)
+/* The frame of output seq of engine e1, epoch 9; times to the first and from it to the last token.
+ * Fails the running test on an error. */
+static inline void sample_frame_timed(const struct sample *m, int64_t now_us, uint64_t ttft_us,
+                                      uint64_t decode_us, struct buf *frame)
 {
     char id[32];
     struct buf inner;
@@ -35,6 +37,8 @@ static inline void sample_frame(const struct sample *m, int64_t now_us, struct b
                        .finish_reason = STR("stop"),
                        .prompt_tokens = 5,
                        .completion_tokens = 2,
+                       .ttft_us = ttft_us,
+                       .decode_us = decode_us,
                        .created_us = now_us - 100000};
     assert_ok(output_encode(&o, &inner, &e), &e);
     struct score sc = {.verifier = STR("v1"),
@@ -58,6 +62,11 @@ static inline void sample_frame(const struct sample *m, int64_t now_us, struct b
     buf_reset(frame);
     assert_ok(score_encode(&sc, frame, &e), &e);
     buf_free(&inner);
+}
+
+static inline void sample_frame(const struct sample *m, int64_t now_us, struct buf *frame)
+{
+    sample_frame_timed(m, now_us, 0, 0, frame);
 }
 
 #endif
