@@ -171,6 +171,29 @@ static json_t *ramp_json(const struct policy_settings *s)
     return list;
 }
 
+static json_t *effect_json(double v)
+{
+    return isnan(v) ? json_null() : json_num(v);
+}
+
+/* Of the running experiment, each with the share that engines give it now. */
+static json_t *arms_json(const struct policy_view *v)
+{
+    json_t *list = json_array();
+    for (uint32_t k = 0; k < v->n_arm; k++) {
+        const struct policy_effect_view *x = &v->arm_effect[k];
+        json_t *o = json_object();
+        put(o, "name", k ? json_sprintf("arm-%u", k) : json_string("champion"));
+        put_u64(o, "revision", v->arm_revision[k]);
+        put(o, "share", json_num(v->arm_share[k]));
+        put(o, "effect", k ? effect_json(x->effect) : json_null());
+        put(o, "effect_lower", k ? effect_json(x->lower) : json_null());
+        put(o, "effect_upper", k ? effect_json(x->upper) : json_null());
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
 static double champion_share(const struct policy_view *v)
 {
     if (v->n_arm)
@@ -192,6 +215,7 @@ static json_t *route_json(const struct board_facts *f, const struct ledger_route
     put(o, "challenger", arm_json(f, &r->arm[1], v.share));
     put(o, "ramp", ramp_json(policy_settings_of(r->course.policy)));
     put(o, "tests", tests_json(&v));
+    put(o, "arms", arms_json(&v));
     put(o, "drift", drift_json(&v));
     put_u64(o, "n_blocks", v.numbers.n_blocks);
     put(o, "effect", v.challenger ? json_num(v.numbers.effect) : json_null());
@@ -236,7 +260,7 @@ static void add_point(struct trend *t, const struct ledger_route *r, int64_t now
     policy_view(r->course.policy, &v);
     if (!t->points)
         t->points = json_array();
-    if (!v.challenger)
+    if (!v.challenger && !v.n_arm)
         return;
     json_t *o = json_object(), *tests = json_object(), *needed = json_object();
     put_u64(o, "at_us", (uint64_t)now_us);

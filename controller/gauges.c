@@ -4,6 +4,7 @@
 #include "controller/store/notices.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,21 +125,21 @@ static const struct metric_desc DESC[G_COUNT] = {
                          NULL,
                          0},
     [G_EFFECT] = {"milepost_experiment_effect",
-                  "Mean reward, challenger minus champion.",
+                  "Mean reward of the arm minus that of the champion.",
                   METRIC_GAUGE,
-                  {"route"},
+                  {"route", "arm"},
                   NULL,
                   0},
     [G_EFFECT_LOWER] = {"milepost_experiment_effect_lower",
                         "Lower 95% bound, at any time.",
                         METRIC_GAUGE,
-                        {"route"},
+                        {"route", "arm"},
                         NULL,
                         0},
     [G_EFFECT_UPPER] = {"milepost_experiment_effect_upper",
                         "Upper 95% bound, at any time.",
                         METRIC_GAUGE,
-                        {"route"},
+                        {"route", "arm"},
                         NULL,
                         0},
     [G_DRIFT] = {"milepost_drift_log_statistic",
@@ -402,6 +403,29 @@ static void refresh_tests(struct gauges *g, uint32_t at, struct str route,
         s->n = v->n_test;
 }
 
+static void set_effect(struct gauges *g, struct str route, struct str arm, double effect,
+                       double lower, double upper)
+{
+    metric_set(child(g, G_EFFECT, route, arm), effect);
+    metric_set(child(g, G_EFFECT_LOWER, route, arm), lower);
+    metric_set(child(g, G_EFFECT_UPPER, route, arm), upper);
+}
+
+/* Of a canary's challenger, or of each arm of an experiment. */
+static void refresh_effects(struct gauges *g, struct str route, const struct policy_view *v)
+{
+    char name[16];
+    if (v->challenger)
+        set_effect(g, route, STR("challenger"), v->numbers.effect, v->numbers.effect_lower,
+                   v->numbers.effect_upper);
+    for (uint32_t k = 1; k < v->n_arm; k++) {
+        const struct policy_effect_view *x = &v->arm_effect[k];
+        snprintf(name, sizeof name, "arm-%u", k);
+        if (!isnan(x->effect))
+            set_effect(g, route, str_from(name), x->effect, x->lower, x->upper);
+    }
+}
+
 static void refresh_route(struct gauges *g, uint32_t at, const struct ledger_route *r,
                           int64_t now_us)
 {
@@ -414,11 +438,7 @@ static void refresh_route(struct gauges *g, uint32_t at, const struct ledger_rou
         if (v.drift[i].is_frozen)
             metric_set(child(g, G_DRIFT, route, str_from(v.drift[i].stratum)), v.drift[i].log_m);
     }
-    if (!v.challenger)
-        return;
-    metric_set(child(g, G_EFFECT, route, NONE), v.numbers.effect);
-    metric_set(child(g, G_EFFECT_LOWER, route, NONE), v.numbers.effect_lower);
-    metric_set(child(g, G_EFFECT_UPPER, route, NONE), v.numbers.effect_upper);
+    refresh_effects(g, route, &v);
 }
 
 void gauges_refresh(struct gauges *g, const struct ledger *l, const struct control_server *cs,

@@ -31,7 +31,7 @@ struct ledger_route {
     char salt[17];
     struct tally arm[2]; /* champion, challenger */
     int64_t ticked_us;
-    uint64_t trial;         /* challenger in the desired document, 0 = none ... */
+    uint64_t trial;         /* on trial in the desired document (ledger_crash.c), 0 = nothing ... */
     uint64_t trial_version; /* ... since this version of it */
     bool is_dirty;
     bool is_held_by_switch; /* controller/kill_switch.h */

@@ -1,10 +1,22 @@
-/* controller/ledger_crash.c - an engine that died, and the canaries it served.
+/* controller/ledger_crash.c - an engine that died, and the trials it served.
  *
- * Only a canary that was in the document the engine had applied is accused: a process that never
- * heard of the challenger did not die of it. After a restart of the controller the version at hand
- * stands for the one at which the trial began, so that an older document accuses nobody. Writer
- * thread. */
+ * Only a canary, or the arms of an experiment's allocation, that were in the document the engine
+ * had applied are accused: a process that never heard of them did not die of them. After a restart
+ * of the controller the version at hand stands for the one at which the trial began, so that an
+ * older document accuses nobody. Writer thread. */
 #include "controller/ledger_load.h"
+
+#include "common/hash.h"
+
+#include <string.h>
+
+/* What is on trial: a canary's challenger, an experiment's arms of an allocation; 0 = nothing. */
+static uint64_t trial_of(const struct policy_view *v)
+{
+    if (v->n_arm)
+        return hash64(v->experiment, strlen(v->experiment), v->allocation);
+    return v->challenger;
+}
 
 void ledger_trials_follow(struct ledger *l)
 {
@@ -14,9 +26,9 @@ void ledger_trials_follow(struct ledger *l)
         if (!r->course.policy)
             continue;
         policy_view(r->course.policy, &v);
-        if (r->trial != v.challenger)
+        if (r->trial != trial_of(&v))
             r->trial_version = l->desired_version;
-        r->trial = v.challenger;
+        r->trial = trial_of(&v);
     }
 }
 
@@ -27,7 +39,7 @@ int ledger_note_crash(struct ledger *l, struct str engine, uint64_t applied, str
         struct ledger_route *r = &l->route[i];
         struct policy_view v;
         policy_view(r->course.policy, &v);
-        if (!v.challenger || v.challenger != r->trial || applied < r->trial_version)
+        if (!r->trial || trial_of(&v) != r->trial || applied < r->trial_version)
             continue;
         struct ledger_event crash = {
             .route = r,

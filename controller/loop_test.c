@@ -7,6 +7,7 @@
 
 #include "common/http_client.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,6 +316,53 @@ static void test_a_crash_trips_the_canary_it_served(void **state)
     assert_int_equal(count_decisions("rollback"), 1);
 }
 
+/* "share" of an arm of the first route, as /api/status says it. */
+static double status_share(size_t arm)
+{
+    struct buf text;
+    json_t *v = NULL;
+    buf_init(&text, MiB);
+    board_status(board, &text);
+    assert_ok(json_parse(buf_str(&text), 0, &v, &e), &e);
+    json_t *route = json_array_get(json_object_get(v, "routes"), 0);
+    json_t *one = json_array_get(json_object_get(route, "arms"), arm);
+    double share = json_number_value(json_object_get(one, "share"));
+    json_t *champion = json_object_get(route, "champion");
+    if (arm == 0)
+        assert_true(share == json_number_value(json_object_get(champion, "share")));
+    json_decref(v);
+    buf_free(&text);
+    return share;
+}
+
+/* Of an experiment every arm but the champion; until then the status says who gets how much. */
+static void test_a_crash_trips_the_arms_it_served(void **state)
+{
+    (void)state;
+    struct control h = hello(0, 1);
+    h.hello.crashes = 1;
+    send_control(&h);
+    uint64_t before = expect(CONTROL_DESIRED).desired.version;
+    expect_command(COMMAND_EXPERIMENT,
+                   "{\"arms\":[{\"temperature\":1.1},{\"temperature\":0.9}],\"min_seconds\":600,"
+                   "\"max_seconds\":900}",
+                   0, ERR_OK);
+    uint64_t during = expect(CONTROL_DESIRED).desired.version;
+    for (size_t k = 0; k < 3; k++)
+        assert_true(fabs(status_share(k) - 1.0 / 3.0) < 1e-9);
+    h = hello(before, 1);
+    h.hello.crashes = 2; /* died before it heard of the arms */
+    send_control(&h);
+    turns(20);
+    assert_int_equal(count_decisions("eliminate"), 0);
+    h = hello(during, 1);
+    h.hello.crashes = 3;
+    send_control(&h);
+    turns(20);
+    assert_int_equal(count_decisions("eliminate"), 2);
+    assert_true(status_share(0) == 1.0);
+}
+
 static void test_operators_steer_through_the_split(void **state)
 {
     (void)state;
@@ -534,6 +582,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_operators_steer_through_the_split, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_crash_trips_the_canary_it_served, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_crash_trips_the_arms_it_served, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_full_disk_costs_a_batch_and_no_row, setup, teardown),
         cmocka_unit_test_setup_teardown(test_http_api, setup, teardown),
     };

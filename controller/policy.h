@@ -76,7 +76,7 @@ enum policy_event_kind {
                        `champion` when it is given (number != 0), else for the previous one */
     EVENT_HOLD,     /* SAFE: champion pinned, no experiments */
     EVENT_RESUME,
-    EVENT_CRASH,      /* an engine died while it served the challenger */
+    EVENT_CRASH,      /* an engine died while it served the challenger, or an experiment's arms */
     EVENT_EXPERIMENT, /* K arms at once; the law's own trials wait */
     EVENT_EXPERIMENT_STOP,
     EVENT_KIND_COUNT
@@ -110,6 +110,10 @@ struct policy_drift_view {
     double m0, log_m, log_threshold;
 };
 
+struct policy_effect_view {      /* of an arm's mean reward minus the champion's, 95% at any time */
+    double effect, lower, upper; /* NaN before the first comparison */
+};
+
 /* What dashboards and metrics show. */
 struct policy_view {
     const char *phase; /* "stable" "proposed" "canary" "safe" "experiment" */
@@ -125,11 +129,14 @@ struct policy_view {
     struct policy_arm_view control_arm;    /* the champion inside the running canary */
     struct policy_arm_view challenger_arm; /* n = 0 when there is none */
     uint64_t n_held, n_late, n_duplicate, n_missing;
-    /* The running experiment: arm 0 is the champion; n_arm 0 = none runs. */
+    /* The running experiment: arm 0 is the champion; n_arm 0 = none runs. Its tests are named
+     * "duel_champion", "duel_arm-1", ...: the strongest evidence that another arm beats that one.
+     */
     uint32_t n_arm;
     uint64_t allocation; /* number of the shares in force */
     uint64_t arm_revision[POLICY_ARMS_MAX];
     double arm_share[POLICY_ARMS_MAX];
+    struct policy_effect_view arm_effect[POLICY_ARMS_MAX]; /* [0]: zeros */
 };
 
 struct state_field; /* policies/state_codec.h */

@@ -113,13 +113,11 @@ void acts_eliminate(struct experiment *x, const struct contest_verdict *v,
     x->arm[v->loser].beaten_by = v->winner;
 }
 
-void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_actions *out)
+void acts_trip(struct experiment *x, uint32_t arm, const char *why, struct policy_actions *out)
 {
     struct policy_action *act = add(x, ACTION_ELIMINATE, arm, arm, out);
     snprintf(act->test, sizeof act->test, "hard_trip");
-    arms_reason(act,
-                "hard trip: of revision %llu's last 20 outputs %d are invalid or engine errors",
-                (unsigned long long)act->from_revision, n_bad);
+    arms_reason(act, "hard trip of revision %llu: %s", (unsigned long long)act->from_revision, why);
     x->contest.arm[arm].is_out = 1;
 }
 

@@ -10,7 +10,8 @@ void acts_allocate(struct experiment *x, const char *why, struct policy_actions 
 bool acts_round_is_over(const struct experiment *x);
 void acts_eliminate(struct experiment *x, const struct contest_verdict *v,
                     struct policy_actions *out);
-void acts_trip(struct experiment *x, uint32_t arm, int n_bad, struct policy_actions *out);
+/* Dropped at once, without statistics. */
+void acts_trip(struct experiment *x, uint32_t arm, const char *why, struct policy_actions *out);
 /* Ends it: outcome "winner" or "better" (of arm winner), "no_verdict" or "stopped". */
 void acts_conclude(struct experiment *x, const char *outcome, uint32_t winner, const char *why,
                    struct policy_actions *out);

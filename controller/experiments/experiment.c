@@ -200,15 +200,36 @@ static void look_at_split(struct experiment *x, struct policy_actions *out)
     acts_alert(x, "srm", why, out);
 }
 
+static bool may_drop(const struct experiment *x, uint32_t arm)
+{
+    return !x->contest.arm[arm].is_out && contest_n_in(&x->contest) > 1;
+}
+
 static bool drop_tripped(struct experiment *x, struct policy_actions *out)
 {
+    char why[96];
     bool is_dropped = false;
     for (uint32_t k = 0; k < x->n_arm; k++) {
         int n_bad = __builtin_popcount(x->arm[k].recent_bad);
-        bool is_in = !x->contest.arm[k].is_out && contest_n_in(&x->contest) > 1;
-        if (!is_in || n_bad <= RECENT / 2)
+        if (!may_drop(x, k) || n_bad <= RECENT / 2)
             continue;
-        acts_trip(x, k, n_bad, out);
+        snprintf(why, sizeof why, "of its last %d outputs %d are invalid or engine errors", RECENT,
+                 n_bad);
+        acts_trip(x, k, why, out);
+        is_dropped = true;
+    }
+    return is_dropped;
+}
+
+/* An engine died while it served these arms. Of which is not known when there are several, so each
+ * goes but the champion, as the challenger of a canary does. */
+static bool drop_crashed(struct experiment *x, struct policy_actions *out)
+{
+    bool is_dropped = false;
+    for (uint32_t k = 1; k < x->n_arm; k++) {
+        if (!may_drop(x, k) || x->arm[k].share <= 0.0)
+            continue;
+        acts_trip(x, k, "an engine died while it served it", out);
         is_dropped = true;
     }
     return is_dropped;
@@ -293,12 +314,14 @@ static bool is_serving_arm_out(const struct experiment *x)
     return x->contest.arm[x->round[x->n_rounds & 1].order[x->slice_at]].is_out != 0;
 }
 
-static void judge(struct experiment *x, const struct policy_settings *s, struct policy_actions *out)
+/* is_dropped: an arm has just gone. */
+static void judge(struct experiment *x, const struct policy_settings *s, bool is_dropped,
+                  struct policy_actions *out)
 {
     if (!is_running(x))
         return;
     look_at_split(x, out);
-    bool is_dropped = drop_tripped(x, out);
+    is_dropped |= drop_tripped(x, out);
     is_dropped |= drop_beaten(x, s, out);
     if (contest_n_in(&x->contest) == 1 && is_past_min(x)) {
         conclude_winner(x, out);
@@ -340,7 +363,7 @@ static void advance_slices(struct experiment *x, const struct policy_settings *s
         return;
     if (acts_round_is_over(x)) {
         settle_round(x);
-        judge(x, s, out);
+        judge(x, s, false, out);
     }
     if (is_running(x))
         acts_allocate(x, "the next slice of time", out);
@@ -372,7 +395,7 @@ static void on_unit(struct experiment *x, const struct policy_settings *s, const
     if (era == ERA_BEGINS)
         begin_era(x, out);
     add_unit(x, arm, u);
-    judge(x, s, out);
+    judge(x, s, false, out);
 }
 
 static void drain(struct experiment *x, const struct policy_settings *s, struct policy_actions *out)
@@ -381,7 +404,7 @@ static void drain(struct experiment *x, const struct policy_settings *s, struct 
     while (is_running(x) && admission_take(&x->queue, x->now_us, s->pair_deadline_us, &u))
         on_unit(x, s, &u, out);
     advance_slices(x, s, out);
-    judge(x, s, out); /* time alone may have ended it */
+    judge(x, s, false, out); /* time alone may have ended it */
 }
 
 static bool ends_it(const struct policy_event *ev)
@@ -427,6 +450,8 @@ void experiment_step(struct experiment *x, const struct policy_settings *s,
         struct unit_row u = unit_of(x, &ev->row);
         admission_put(&x->queue, &u);
     }
+    if (ev->kind == EVENT_CRASH)
+        judge(x, s, drop_crashed(x, out), out);
     drain(x, s, out);
 }
 
@@ -450,10 +475,47 @@ uint64_t experiment_wake_us(const struct experiment *x, const struct policy_sett
     return from_us > x->now_us ? earlier(wake, from_us) : wake;
 }
 
+/* The strongest bet on another arm against this one, of the weaker of its two readings. */
+static double evidence_against(const struct contest *c, uint32_t arm)
+{
+    double most = -INFINITY;
+    for (uint32_t i = 0; i < c->n_arm && !c->arm[arm].is_out; i++) {
+        if (i == arm || c->arm[i].is_out)
+            continue;
+        const struct duel *d = contest_duel(c, i, arm);
+        most = fmax(most, fmin(d->scored.log_w, d->filled.log_w));
+    }
+    return isfinite(most) ? most : 0.0;
+}
+
+static struct policy_effect_view effect_of(const struct contest *c, uint32_t arm)
+{
+    struct interval v = contest_effect(c, arm, 0);
+    if (contest_duel(c, arm, 0)->scored.steps == 0)
+        return (struct policy_effect_view){NAN, NAN, NAN};
+    return (struct policy_effect_view){v.centre, v.lower, v.upper};
+}
+
+static void view_evidence(const struct experiment *x, struct policy_view *out)
+{
+    static const char *const DUELS[EXPERIMENT_ARMS] = {
+        "duel_champion", "duel_arm-1",  "duel_arm-2",  "duel_arm-3", "duel_arm-4",  "duel_arm-5",
+        "duel_arm-6",    "duel_arm-7",  "duel_arm-8",  "duel_arm-9", "duel_arm-10", "duel_arm-11",
+        "duel_arm-12",   "duel_arm-13", "duel_arm-14", "duel_arm-15"};
+    double threshold = contest_log_threshold(&x->contest, x->plan.alpha);
+    out->n_test = x->n_arm;
+    for (uint32_t k = 0; k < x->n_arm; k++)
+        out->test[k] =
+            (struct policy_test_view){DUELS[k], evidence_against(&x->contest, k), threshold};
+    for (uint32_t k = 1; k < x->n_arm; k++)
+        out->arm_effect[k] = effect_of(&x->contest, k);
+}
+
 void experiment_view(const struct experiment *x, struct policy_view *out)
 {
     if (!is_running(x))
         return;
+    view_evidence(x, out);
     memcpy(out->experiment, x->id, sizeof x->id);
     out->allocation = x->allocation;
     out->n_arm = x->n_arm;

@@ -373,6 +373,57 @@ static void test_slices_give_one_arm_everything(void **state)
     policy_close(l.p);
 }
 
+static uint32_t count_acted(const struct lab *l, enum policy_action_kind kind)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->acts.n; i++)
+        n += l->acts.a[i].kind == kind;
+    return n;
+}
+
+static void crash(struct lab *l)
+{
+    struct policy_event ev = {.kind = EVENT_CRASH, .now_us = l->now_us};
+    put(l, &ev);
+}
+
+/* All arms were served beside each other: which of them the engine died of is not known. */
+static void test_a_crash_drops_every_arm_but_the_champion(void **state)
+{
+    struct lab l;
+    (void)state;
+    open_lab(&l, plan_of(LAW_ELIMINATION, ON_WIN_PROMOTE));
+    deal_until(&l, ACTION_ELIMINATE, 20);
+    crash(&l);
+    assert_int_equal(count_acted(&l, ACTION_ELIMINATE), ARMS - 1);
+    assert_string_equal(acted(&l, ACTION_ELIMINATE)->test, "hard_trip");
+    assert_null(acted(&l, ACTION_PROMOTE));
+    assert_true(acted(&l, ACTION_CONCLUDE) || seen(&l).arm_share[0] == 1.0);
+    crash(&l); /* nobody is left to blame */
+    assert_int_equal(count_acted(&l, ACTION_ELIMINATE), 0);
+    policy_close(l.p);
+}
+
+/* One arm at a time: that one goes; in the champion's slice, none. */
+static void test_a_crash_in_a_slice_drops_the_arm_it_served(void **state)
+{
+    struct lab l;
+    (void)state;
+    open_lab(&l, plan_of(LAW_SLICES, ON_WIN_REPORT));
+    while (seen(&l).arm_share[0] < 1.0)
+        deal(&l);
+    crash(&l);
+    assert_int_equal(count_acted(&l, ACTION_ELIMINATE), 0);
+    while (seen(&l).arm_share[2] < 1.0)
+        deal(&l);
+    crash(&l);
+    assert_int_equal(count_acted(&l, ACTION_ELIMINATE), 1);
+    assert_int_equal(acted(&l, ACTION_ELIMINATE)->from_revision, 3);
+    assert_non_null(acted(&l, ACTION_ALLOCATE)); /* the slice ends at once */
+    assert_true(seen(&l).arm_share[2] == 0.0);
+    policy_close(l.p);
+}
+
 static void test_a_tripped_arm_gets_no_further_slice(void **state)
 {
     struct lab l;
@@ -408,6 +459,8 @@ int main(void)
         cmocka_unit_test(test_new_checks_begin_again),
         cmocka_unit_test(test_operators_come_first),
         cmocka_unit_test(test_slices_give_one_arm_everything),
+        cmocka_unit_test(test_a_crash_drops_every_arm_but_the_champion),
+        cmocka_unit_test(test_a_crash_in_a_slice_drops_the_arm_it_served),
         cmocka_unit_test(test_a_tripped_arm_gets_no_further_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ function showArms(r) {
 const TESTS = { rollback: "worse: roll back", non_inferior: "not worse", superior: "better",
   non_inferior_filled: "not worse, unscored at their worst", superior_filled: "better, unscored at their worst",
   non_inferior_set_b: "not worse by the second check set" };
-const testName = (t) => TESTS[t] || t.replace(/^guardrail_/, "guardrail: ").replaceAll("_", " ");
+const testName = (t) => TESTS[t] || t.replace(/^guardrail_/, "guardrail: ").replace(/^duel_/, "beaten by another arm: ").replaceAll("_", " ");
 
 /* Where reaching the threshold is bad news the bar turns yellow, then red. */
 function towards(t, isBad) {
@@ -82,7 +82,7 @@ function showTests(r) {
   table("tests", [
     ["test", (t) => testName(t.test)], ["evidence (e-value)", (t) => evalue(t.log_e), "number"],
     ["decides at", (t) => evalue(t.log_threshold), "number"],
-    ["", (t) => towards(t, /^(rollback|guardrail_)/.test(t.test))],
+    ["", (t) => towards(t, /^(rollback|guardrail_|duel_)/.test(t.test))],
   ], r.tests, "no trial is running");
   table("drift", [
     ["traffic", (d) => d.stratum || "all"],
