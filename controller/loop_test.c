@@ -350,6 +350,11 @@ static void test_a_crash_trips_the_arms_it_served(void **state)
     uint64_t during = expect(CONTROL_DESIRED).desired.version;
     for (size_t k = 0; k < 3; k++)
         assert_true(fabs(status_share(k) - 1.0 / 3.0) < 1e-9);
+    double threshold = /* 3 arms: K(K-1)/alpha */
+        metric("milepost_experiment_log_threshold{route=\"default\",test=\"duel_arm-2\"} ");
+    assert_true(fabs(threshold - log(6 / 0.05)) < 1e-6);
+    assert_true(
+        metric("milepost_experiment_log_evalue{route=\"default\",test=\"duel_champion\"} ") == 0.0);
     h = hello(before, 1);
     h.hello.crashes = 2; /* died before it heard of the arms */
     send_control(&h);

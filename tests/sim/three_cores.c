@@ -19,7 +19,7 @@ enum { SEEDS = 1, REQUESTS = 1200, SPEED_REQUESTS = 0 };
 #else
 enum { SEEDS = 3, REQUESTS = 4000, SPEED_REQUESTS = 20000 };
 #endif
-enum { MANY_SEEDS = 24 }; /* so many see every action of the law */
+enum { FULL_SEEDS = 200, MANY_SEEDS = 24 /* so many see every action of the law */ };
 
 struct totals {
     struct audit_sums sums;
@@ -149,7 +149,8 @@ int main(void)
     struct totals t = {0};
     struct report report = {0};
     uint64_t first = number_of("MILEPOST_SIM_FIRST", 1);
-    uint64_t n_seeds = number_of("MILEPOST_SIM_SEEDS", SEEDS);
+    uint64_t n_seeds =
+        number_of("MILEPOST_SIM_SEEDS", getenv("MILEPOST_LONG") ? FULL_SEEDS : SEEDS);
     log_setup("sim", LOG_ERROR);
     for (uint64_t seed = first; seed < first + n_seeds; seed++) {
         struct world_plan p = plan_of(seed);

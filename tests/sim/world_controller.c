@@ -66,6 +66,7 @@ void sim_controller_act(struct world *w)
     c->author = STR("operator:sim");
     c->reason = STR("a whim");
     c->is_now = world_chance(w, 0.3);
+    c->is_all = world_chance(w, 0.4); /* of pause and resume: the kill switch */
     c->params =
         c->kind == COMMAND_EXPERIMENT ? experiment(w, &c->arena) : temperature(w, &c->arena);
     c->done = forget;
