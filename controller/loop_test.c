@@ -365,6 +365,8 @@ static void test_a_crash_trips_the_arms_it_served(void **state)
     send_control(&h);
     turns(20);
     assert_int_equal(count_decisions("eliminate"), 2);
+    for (int i = 0; i < 500 && status_share(0) < 1.0; i++)
+        turn(); /* the status is renewed four times a second */
     assert_true(status_share(0) == 1.0);
 }
 

@@ -63,6 +63,11 @@ def test_the_best_of_four_arms_wins_and_serves(make_system, tiny):
         started = experiment(system, "start", "--grid", "max_new_tokens=4,6,12", "--arm",
                              "max_new_tokens=5", "--on-win", "promote", "--min", "4s")
         until(lambda: experiment(system, "report")["scored"] > 30, 30, "arms are scored")
+        until(lambda: 'milepost_experiment_effect{route="default",arm="arm-1"}' in
+              system.get("controller", "/metrics")[2], 10, "the arms' effects are metrics")
+        arms = system.get("controller", "/api/status")[2]["routes"][0]["arms"]
+        assert [a["name"] for a in arms] == ["champion", "arm-1", "arm-2", "arm-3"]
+        assert abs(sum(a["share"] for a in arms) - 1) < 1e-9
         system.kill("controller")
         system.start("controller")
         until(lambda: is_over(system), 60, "one arm is left")
