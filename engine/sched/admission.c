@@ -75,6 +75,9 @@ static void match_prefix(struct scheduler *s, struct sequence *q)
 static uint32_t common_tokens(const struct sequence *q, const struct sequence *r)
 {
     uint32_t n = 0, most = min_u32(q->n_tokens - 1, r->n_tokens);
+    size_t bytes = KV_BLOCK_TOKENS * sizeof *q->tokens;
+    while (n + KV_BLOCK_TOKENS <= most && memcmp(q->tokens + n, r->tokens + n, bytes) == 0)
+        n += KV_BLOCK_TOKENS;
     while (n < most && q->tokens[n] == r->tokens[n])
         n++;
     return n;
