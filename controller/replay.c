@@ -28,6 +28,7 @@ struct replay {
     bool *is_matched;   /* [n_decisions + 1] */
     uint64_t n_decisions;
     char last_hash[65];
+    bool only_decisions;
     struct replay_report *report;
 };
 
@@ -365,6 +366,8 @@ static int run(struct replay *r, struct err *e)
     TRY(store_walk_order(r->store, 0, feed_row, feed_event, r, e));
     check_unmatched(r);
     r->report->decisions_agree = r->report->agrees;
+    if (r->only_decisions)
+        goto out;
     for (uint32_t i = 0; rc == ERR_OK && i < r->n_route; i++)
         rc = check_state(r, &r->route[i], e);
     if (rc == ERR_OK)
@@ -375,7 +378,8 @@ out:
     return rc;
 }
 
-int replay_run(const char *database, struct replay_report *out, struct err *e)
+static int replay(const char *database, bool only_decisions, struct replay_report *out,
+                  struct err *e)
 {
     *out = (struct replay_report){.agrees = true};
     struct replay *r = calloc(1, sizeof *r);
@@ -383,6 +387,7 @@ int replay_run(const char *database, struct replay_report *out, struct err *e)
     int rc = r && result ? ERR_OK : err_set(e, ERR_NOMEM, "replay: no memory");
     if (rc == ERR_OK) {
         r->report = out;
+        r->only_decisions = only_decisions;
         r->result = result;
         arena_init(&r->arena, 64 * MiB);
         rc = store_open_readonly(&r->store, database, e);
@@ -399,4 +404,14 @@ int replay_run(const char *database, struct replay_report *out, struct err *e)
     free(result);
     free(r);
     return rc;
+}
+
+int replay_run(const char *database, struct replay_report *out, struct err *e)
+{
+    return replay(database, false, out, e);
+}
+
+int replay_decisions(const char *database, struct replay_report *out, struct err *e)
+{
+    return replay(database, true, out, e);
 }

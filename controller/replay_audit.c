@@ -25,8 +25,9 @@ static const struct {
     {"revision", "SELECT number FROM revisions WHERE " TEXT("route") TEXT("author") TEXT("reason")
                      TEXT("hash") COUNT("number") COUNT("parent") COUNT("created_us") "0 LIMIT 1"},
     {"output",
+     /* LIMIT keeps the text one value: else it is unpacked again for each column. */
      "SELECT id FROM (SELECT o.*,unpack(b.packed) AS raw FROM outputs o JOIN bodies b ON "
-     "b.output=o.id) WHERE json_valid(raw) AND (" RAW_TEXT("engine") RAW_TEXT(
+     "b.output=o.id LIMIT -1) WHERE json_valid(raw) AND (" RAW_TEXT("engine") RAW_TEXT(
          "request_id") RAW_TEXT("route") RAW_TEXT("arm") RAW_TEXT("experiment") RAW_TEXT("stratum")
          RAW_TEXT("unit") RAW_TEXT("finish_reason") RAW_COUNT("epoch") RAW_COUNT("seq") RAW_COUNT(
              "choice") RAW_COUNT("revision") RAW_COUNT("admission") RAW_COUNT("prompt_tokens")
