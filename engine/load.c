@@ -72,11 +72,34 @@ static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
     return kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK ? ops->kv_block_bytes(&block) : 0;
 }
 
-/* What mem_fraction leaves beside the weights; 0 when they alone take more. */
-static uint64_t kv_share_bytes(const struct engine_config *c, const struct gguf *g)
+/* Of the device, or of this machine for backends that work in its memory; *usable: what of it
+ * mem_fraction allows. Others may hold some of a device's already. */
+static uint64_t memory_bytes(const struct engine_config *c, uint64_t *usable)
 {
-    uint64_t all = (uint64_t)(c->mem_fraction * (double)memory_usable_bytes());
-    return all > gguf_file_bytes(g) ? all - gguf_file_bytes(g) : 0;
+    const struct kern_ops *ops;
+    size_t free_bytes = SIZE_MAX, total = 0;
+    if (kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK && ops->memory)
+        ops->memory(&free_bytes, &total);
+    uint64_t all = total ? total : memory_usable_bytes();
+    *usable = (uint64_t)(c->mem_fraction * (double)all);
+    *usable = *usable < free_bytes ? *usable : free_bytes;
+    return all;
+}
+
+/* Blocks that mem_fraction leaves beside the weights. */
+static int share_of_memory(const struct engine_config *c, const struct gguf *g, uint64_t block,
+                           uint64_t *n, struct err *e)
+{
+    uint64_t usable, all = memory_bytes(c, &usable), weights = gguf_file_bytes(g);
+    *n = usable > weights ? (usable - weights) / block : 0;
+    if (*n > 0)
+        return ERR_OK;
+    return err_set(e, ERR_INVALID,
+                   "engine.mem_fraction: %.2f of %llu MiB, %llu MiB with what is free, leaves "
+                   "nothing for the key-value cache beside %llu MiB of weights: raise it, or take "
+                   "a smaller model",
+                   c->mem_fraction, (unsigned long long)(all / MiB),
+                   (unsigned long long)(usable / MiB), (unsigned long long)(weights / MiB));
 }
 
 /* In this order: kv_tokens, mem_fraction, kv_memory_mib (of which no more is taken than all slots
@@ -90,13 +113,9 @@ static int settle_kv_blocks(const struct engine_config *c, const struct gguf *g,
     if (c->kv_tokens) {
         n = ((uint64_t)c->kv_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     } else if (c->mem_fraction > 0 && bytes) {
-        n = kv_share_bytes(c, g) / bytes;
-        if (n == 0)
-            return err_set(e, ERR_INVALID,
-                           "engine.mem_fraction: %.2f of %llu MiB leaves nothing for the key-value "
-                           "cache beside %zu MiB of weights: raise it",
-                           c->mem_fraction, (unsigned long long)(memory_usable_bytes() / MiB),
-                           gguf_file_bytes(g) / MiB);
+        int rc = share_of_memory(c, g, bytes, &n, e);
+        if (rc != ERR_OK)
+            return rc;
     } else if (bytes) {
         n = (uint64_t)c->kv_memory_mib * MiB / bytes;
         n = n < most ? n : most;

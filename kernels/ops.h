@@ -83,6 +83,8 @@ struct kern_ops {
     const char *name, *summary;
     bool (*is_here)(void); /* NULL: always; else whether this machine has such a device */
 
+    /* Of the device's own memory, before open; NULL: it works in the machine's. */
+    void (*memory)(size_t *free_bytes, size_t *total_bytes);
     MUST_USE int (*open)(struct kern_device **out, const struct kern_options *o, struct err *e);
     void (*close)(struct kern_device *d);
     uint32_t (*n_threads)(const struct kern_device *d);

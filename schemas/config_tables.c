@@ -43,9 +43,10 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
              "static = all slots start and end together, for comparisons only."),
     INT_ROW(E, kv_tokens, "0", 0, 1 << 28, "tokens",
             "Size of the key-value cache; 0 = from mem_fraction or kv_memory_mib."),
-    REAL_ROW(E, mem_fraction, "0", 0, 0.95, "",
-             "Share of this machine's (or its container's) memory for weights and key-value cache "
-             "together; 0 = from kv_memory_mib."),
+    REAL_ROW(
+        E, mem_fraction, "0", 0, 0.95, "",
+        "Share of the device's memory for weights and key-value cache together (backends cpu and "
+        "ref: of this machine's, or its container's); 0 = from kv_memory_mib."),
     ENUM_ROW(E, kv_dtype, "f16", KV_DTYPES,
              "Numbers of the key-value cache; int8 holds 1.9 times the tokens, a little less "
              "exactly."),

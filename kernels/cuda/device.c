@@ -4,11 +4,13 @@
 
 #include <stdlib.h>
 
-static int no_memory(const struct kern_device *d, const char *what, struct err *e)
+int device_no_memory(const struct kern_device *d, const char *what, struct err *e)
 {
     size_t free_bytes = 0, total = 0;
     d->dev->memory(&free_bytes, &total);
-    return err_set(e, ERR_NOMEM, "backend %s: no memory for %s: %zu of %zu MiB are free",
+    return err_set(e, ERR_NOMEM,
+                   "backend %s: no memory for %s: %zu of the device's %zu MiB are free; a model of "
+                   "smaller weights, fewer kv_tokens or a smaller max_batch_tokens may fit",
                    d->dev->name, what, free_bytes >> 20, total >> 20);
 }
 
@@ -59,7 +61,7 @@ int device_open(struct kern_device **out, const struct kern_options *o, const st
     if (rc == ERR_OK)
         rc = team_open(&d->team, o->n_threads, e);
     if (rc == ERR_OK && !(d->stream = dev->stream_open()))
-        rc = no_memory(d, "a stream", e);
+        rc = device_no_memory(d, "a stream", e);
     if (rc != ERR_OK) {
         device_close(d);
         return rc;
@@ -105,7 +107,7 @@ int device_vector(struct kern_device *d, const float *data, uint32_t n,
     struct kern_vector *v = arena_alloc(&d->arena, sizeof *v);
     float *copy = device_take(d, n, sizeof *copy);
     if (!v || !copy)
-        return no_memory(d, "a vector", e);
+        return device_no_memory(d, "a vector", e);
     *v = (struct kern_vector){n, copy};
     d->weight_bytes += n * sizeof *copy;
     *out = v;
@@ -117,7 +119,7 @@ int device_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **ou
     struct kern_buffer *b = arena_alloc(&d->arena, sizeof *b);
     float *data = device_take(d, (size_t)d->max_tok * width, sizeof *data);
     if (!b || !data)
-        return no_memory(d, "activations", e);
+        return device_no_memory(d, "activations", e);
     *b = (struct kern_buffer){width, data};
     *out = b;
     return ERR_OK;

@@ -95,6 +95,8 @@ enum { MAX_PART_FLOATS = 16 << 20 }; /* attention works in slices of tokens that
 void *device_take(struct kern_device *d, size_t n, size_t size);
 /* Room for n rows of `cols` activations as tensor cores want them. While loading only. */
 bool device_split_room(struct kern_device *d, size_t n, uint32_t cols);
+/* ERR_NOMEM: what for, what is free and what may help. */
+int device_no_memory(const struct kern_device *d, const char *what, struct err *e);
 /* Blocks until the copy is done, so that src may go. */
 MUST_USE int device_upload(struct kern_device *d, void *dst, const void *src, size_t n,
                            struct err *e);

@@ -293,8 +293,7 @@ static int pack_panel(struct kern_device *d, const struct packing *k, struct pan
         d->weight_bytes += s[i].bytes;
     }
     if (!ok)
-        return err_set(e, ERR_NOMEM, "backend %s: no memory for a matrix of %u x %u", d->dev->name,
-                       p->rows, p->cols);
+        return device_no_memory(d, "weights", e);
     p->low = s[0].device;
     p->high = s[1].device;
     p->scale = s[2].device;

@@ -68,7 +68,7 @@ static int upload_ropes(struct kern_device *d, struct kern_kv *kv, struct err *e
         size_t n = kv->shape.n_rot / 2;
         double *copy = device_take(d, n, sizeof *copy);
         if (!copy)
-            return err_set(e, ERR_NOMEM, "backend %s: no memory for rotations", d->dev->name);
+            return device_no_memory(d, "rotations", e);
         rc = device_upload(d, copy, kv->shape.inv_freq[i], n * sizeof *copy, e);
         kv->inv_freq[i] = copy;
     }
@@ -91,9 +91,7 @@ int device_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct
     *kv = (struct kern_kv){.shape = *shape};
     kv->format = shape->kv_type == KERN_KV_INT8 ? KV_INT8 : KV_F16;
     if (!take_cache(d, kv) || !take_step(d, shape))
-        return err_set(e, ERR_NOMEM,
-                       "backend %s: no memory for a KV cache of %u blocks of %zu bytes",
-                       d->dev->name, shape->n_blocks, device_kv_block_bytes(shape));
+        return device_no_memory(d, "the KV cache", e);
     *out = kv;
     return upload_ropes(d, kv, e);
 }

@@ -28,6 +28,9 @@ struct dev_stream {
 
 static std::vector<dev_stream *> streams;
 static std::recursive_mutex lock;
+static uint64_t fail_launch; /* that many launches from now the device breaks; 0: never */
+static bool is_broken;
+static size_t memory_limit; /* bytes; 0: what the machine has */
 typedef std::lock_guard<std::recursive_mutex> locked;
 
 static void push(dev_stream *s, work w)
@@ -47,6 +50,9 @@ void launch(const char *name, dim3 grid, dim3 block_shape, size_t shared_bytes, 
 {
     std::shared_ptr<void> own(closure, destroy);
     push(s, [=]() {
+        is_broken = is_broken || (fail_launch && --fail_launch == 0);
+        if (is_broken)
+            return true;
         run_kernel(name, grid, block_shape, shared_bytes, is_together, run, own.get());
         return true;
     });
@@ -63,7 +69,7 @@ static bool step_any()
     if (m.order >= SIMT_SHUFFLED)
         std::shuffle(turn.begin(), turn.end(), m.random);
     for (dev_stream *s : turn) {
-        if (!s->queue.empty() && s->queue.front()()) {
+        if (!s->queue.empty() && (is_broken || s->queue.front()())) {
             s->queue.pop_front();
             return true;
         }
@@ -80,9 +86,29 @@ static int simt_sync(dev_stream *s, struct err *e)
         report("streams wait for each other");
         s->queue.clear();
     }
+    if (is_broken)
+        return err_set(e, ERR_DEVICE, "simt: the device failed, as it was told to");
     if (m.n_reports)
         return err_set(e, ERR_DEVICE, "%.200s", m.first_report);
     return ERR_OK;
+}
+
+static uint64_t setting(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* SIMT_FAIL_LAUNCH, SIMT_MEMORY_MIB: as simt_fail_launch and simt_set_memory, for whole programs.
+ */
+static void read_settings()
+{
+    static bool is_read;
+    if (!is_read) {
+        fail_launch = fail_launch ? fail_launch : setting("SIMT_FAIL_LAUNCH");
+        memory_limit = memory_limit ? memory_limit : setting("SIMT_MEMORY_MIB") << 20;
+    }
+    is_read = true;
 }
 
 static bool simt_is_here(void)
@@ -90,24 +116,35 @@ static bool simt_is_here(void)
     return true;
 }
 
-static int simt_open(uint32_t, struct err *)
+static int simt_open(uint32_t, struct err *e)
 {
-    return ERR_OK;
+    locked l(lock);
+    read_settings();
+    return is_broken ? err_set(e, ERR_DEVICE, "simt: the device failed, as it was told to")
+                     : ERR_OK;
 }
 
 static void simt_enter(uint32_t) {}
 
 static void simt_memory(size_t *free_bytes, size_t *total_bytes)
 {
+    locked l(lock);
+    read_settings();
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     *free_bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * page;
     *total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * page;
+    if (memory_limit) {
+        size_t used = device_bytes();
+        *free_bytes = used < memory_limit ? memory_limit - used : 0;
+        *total_bytes = memory_limit;
+    }
 }
 
 static void *simt_alloc(size_t n)
 {
     locked l(lock);
-    return device_alloc(n);
+    bool is_room = !memory_limit || (n <= memory_limit && device_bytes() <= memory_limit - n);
+    return is_room ? device_alloc(n) : NULL;
 }
 
 static void simt_release(void *p)
@@ -303,6 +340,19 @@ unsigned simt_take_reports(char *first, size_t n)
 void simt_set_quiet(bool is_quiet)
 {
     m.is_quiet = is_quiet;
+}
+
+void simt_fail_launch(uint64_t n)
+{
+    locked l(lock);
+    fail_launch = n;
+    is_broken = false;
+}
+
+void simt_set_memory(size_t bytes)
+{
+    locked l(lock);
+    memory_limit = bytes;
 }
 
 bool simt_is_checked(void)

@@ -145,6 +145,7 @@ cell *device_cell(const void *p);
 void forget_launches(); /* before their numbers repeat */
 void *device_alloc(size_t n);
 void device_free(void *p);
+size_t device_bytes(); /* live ones */
 void poison_shared(block *b, size_t dynamic_bytes);
 void guard(bool is_open);
 

@@ -28,7 +28,7 @@ struct region {
 };
 static struct {
     char *start;
-    size_t bytes, used;
+    size_t bytes, used, live;
     cell *shadow;
     std::map<const char *, region> regions;
     bool has_guard;
@@ -101,12 +101,18 @@ void *device_alloc(size_t n)
         return NULL;
     char *p = heap.start + heap.used;
     heap.used += gap;
+    heap.live += n;
     heap.regions[p] = region{n, true};
     guard(true);
     memset(p, POISON, n);
     guard(false);
     ASAN_POISON_MEMORY_REGION(p + n, gap - n);
     return p; /* the shadow of a fresh address says that nothing wrote it */
+}
+
+size_t device_bytes()
+{
+    return heap.live;
 }
 
 /* The pages go back, the addresses stay taken: what reads them later reads poison or zeros. */
@@ -121,6 +127,7 @@ void device_free(void *p)
     }
     it->second.is_live = false;
     size_t n = it->second.bytes, pages = n / 4096 * 4096;
+    heap.live -= n;
     guard(true);
     memset(p, POISON, n < 4096 ? n : 4096);
     if (pages > 4096)

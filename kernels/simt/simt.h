@@ -32,6 +32,11 @@ void simt_set_order(unsigned order);
 unsigned simt_take_reports(char *first, size_t n);
 void simt_set_quiet(bool is_quiet); /* quiet: reports are kept, not printed */
 bool simt_is_checked(void);
+/* The n-th launch from now fails and, like a GPU after a fault, everything after it (ERR_DEVICE of
+ * sync and open). 0: never, and the device works again. Programs: SIMT_FAIL_LAUNCH=n. */
+void simt_fail_launch(uint64_t n);
+/* Device memory there is; 0: the machine's. Programs: SIMT_MEMORY_MIB=n. */
+void simt_set_memory(size_t bytes);
 
 /* Device memory that several processes see at the same addresses, as devices see their peers'.
  * share: before the processes are forked and before any allocation (false: too late, or no memory).
