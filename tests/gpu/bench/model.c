@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
+#include "kernels/draw.h"
 #include "kernels/dtype.h"
 
 #include <stdio.h>
@@ -22,7 +23,9 @@ struct run {
     int32_t *token; /* [chunk] */
     uint32_t *position, *seq, *row, *table;
     const uint32_t **tables;
-    float *logits; /* [max_seq][n_vocab] */
+    float *logits;          /* [max_seq][n_vocab] */
+    struct kern_draw *draw; /* [max_seq] */
+    struct kern_drawn *drawn;
 };
 
 static double now_us(void)
@@ -83,8 +86,14 @@ static int open_arrays(struct run *r, struct err *e)
     r->table = calloc((size_t)seqs * r->seq_blocks, sizeof *r->table);
     r->tables = calloc(seqs, sizeof *r->tables);
     r->logits = calloc((size_t)seqs * r->o->shape->n_vocab, sizeof *r->logits);
-    if (!r->token || !r->position || !r->seq || !r->row || !r->table || !r->tables || !r->logits)
+    r->draw = calloc(seqs, sizeof *r->draw);
+    r->drawn = calloc(seqs, sizeof *r->drawn);
+    if (!r->token || !r->position || !r->seq || !r->row || !r->table || !r->tables || !r->logits ||
+        !r->draw || !r->drawn)
         return err_set(e, ERR_NOMEM, "bench: arrays of %u sequences", seqs);
+    for (uint32_t i = 0; i < seqs; i++)
+        r->draw[i] = (struct kern_draw){
+            .scale = 1 / 0.8f, .repetition = 1, .top_p = 1, .u = (i + 0.5) / seqs};
     return ERR_OK;
 }
 
@@ -98,6 +107,7 @@ static void place(struct run *r, uint32_t n_seq, uint32_t of_seq)
     }
 }
 
+/* n_row tokens are drawn, at temperature 0.8, where the device can; else their logits come. */
 static int step(struct run *r, uint32_t n_tok, uint32_t n_row, double *us, struct err *e)
 {
     const struct model_batch b = {.n_tok = n_tok,
@@ -108,7 +118,9 @@ static int step(struct run *r, uint32_t n_tok, uint32_t n_row, double *us, struc
                                   .n_row = n_row,
                                   .row_token = r->row};
     double from = now_us();
-    int rc = model_forward(r->model, &b, r->logits, e);
+    int rc = model_can_draw(r->model) && n_row
+                 ? model_draw(r->model, &b, r->draw, r->drawn, r->logits, e)
+                 : model_forward(r->model, &b, r->logits, e);
     *us = now_us() - from;
     return rc;
 }
@@ -232,6 +244,6 @@ int bench_model(const struct bench_options *o, struct rows *rows, struct err *e)
 out:
     model_close(r.model);
     free(r.token), free(r.position), free(r.seq), free(r.row);
-    free(r.table), free((void *)r.tables), free(r.logits);
+    free(r.table), free((void *)r.tables), free(r.logits), free(r.draw), free(r.drawn);
     return rc;
 }
