@@ -67,8 +67,7 @@ static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
     const struct kern_attn_shape block = {.n_layer = (uint32_t)layers,
                                           .n_head_kv = (uint32_t)kv_heads,
                                           .d_head = (uint32_t)head_width,
-                                          .kv_type = c->kv_dtype == MODEL_KV_INT8 ? KERN_KV_INT8
-                                                                                  : KERN_KV_F16};
+                                          .kv_type = (enum kern_kv_type)c->kv_dtype};
     return kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK ? ops->kv_block_bytes(&block) : 0;
 }
 

@@ -232,7 +232,7 @@ int decoder_read_attention(struct model *m, const struct gguf *g, struct decoder
     a->d_head = info->d_head;
     a->scale = (float)(1 / sqrt(width));
     a->n_blocks = m->options.n_kv_blocks;
-    a->kv_type = m->options.kv_type == MODEL_KV_INT8 ? KERN_KV_INT8 : KERN_KV_F16;
+    a->kv_type = (enum kern_kv_type)m->options.kv_type;
     a->max_position = info->n_ctx_train;
     if (info->n_ctx_train / KV_BLOCK_TOKENS >= m->options.n_kv_blocks)
         a->max_position = m->options.n_kv_blocks * KV_BLOCK_TOKENS;

@@ -9,6 +9,9 @@
 
 enum { MAX_BATCH_TOKENS = 1 << 16, MAX_KV_BLOCKS = 1 << 22 };
 
+_Static_assert((int)MODEL_KV_INT8 == (int)KERN_KV_INT8 && (int)MODEL_KV_BF16 == (int)KERN_KV_BF16 &&
+                   (int)MODEL_KV_FP8 == (int)KERN_KV_FP8,
+               "one list of cache types");
 _Static_assert(KV_BLOCK_TOKENS == KERN_BLOCK_TOKENS, "one block size for scheduler and kernels");
 
 static int check_options(const struct model_options *o, struct err *e)

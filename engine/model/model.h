@@ -37,7 +37,8 @@ struct model_info {
     struct str weights_hash; /* short hex digest of the file's content, for `weights version` */
 };
 
-enum model_kv_type { MODEL_KV_F16, MODEL_KV_INT8 };
+/* As kern_kv_type (kernels/attention.h). */
+enum model_kv_type { MODEL_KV_F16, MODEL_KV_INT8, MODEL_KV_BF16, MODEL_KV_FP8 };
 
 struct model_options {
     const char *backend;  /* a name of kernels/registry.c; NULL: the best of this machine */

@@ -31,7 +31,7 @@ static int check_shape(const struct kern_attn_shape *s, struct err *e)
         return err_set(e, ERR_UNSUPPORTED,
                        "backend cpu: an int8 KV cache takes heads up to %d, not %u: use f16",
                        MAX_INT8_HEAD, s->d_head);
-    return ERR_OK;
+    return attention_refuse_kv("cpu", s, e);
 }
 
 static bool take_scratch(struct kern_device *d, const struct kern_attn_shape *s)

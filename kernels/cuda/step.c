@@ -7,7 +7,7 @@ enum { MIN_HEAD = 8, MAX_HEAD = 256 };
 
 static size_t value_bytes(enum kern_kv_type type)
 {
-    return type == KERN_KV_INT8 ? 1 : 2;
+    return type == KERN_KV_INT8 || type == KERN_KV_FP8 ? 1 : 2;
 }
 
 static size_t layer_slots(const struct kern_attn_shape *s) /* of K, in one layer and block */
@@ -89,7 +89,11 @@ int device_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct
     if (!kv)
         return err_set(e, ERR_NOMEM, "backend %s: the KV cache", d->dev->name);
     *kv = (struct kern_kv){.shape = *shape};
-    kv->format = shape->kv_type == KERN_KV_INT8 ? KV_INT8 : KV_F16;
+    static const enum kv_format FORMATS[] = {[KERN_KV_F16] = KV_F16,
+                                             [KERN_KV_INT8] = KV_INT8,
+                                             [KERN_KV_BF16] = KV_BF16,
+                                             [KERN_KV_FP8] = KV_FP8};
+    kv->format = FORMATS[shape->kv_type];
     if (!take_cache(d, kv) || !take_step(d, shape))
         return device_no_memory(d, "the KV cache", e);
     *out = kv;

@@ -140,6 +140,9 @@ static size_t ref_kv_block_bytes(const struct kern_attn_shape *s)
 static int ref_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct kern_kv **out,
                   struct err *e)
 {
+    int rc = attention_refuse_kv("ref", shape, e);
+    if (rc != ERR_OK)
+        return rc;
     struct kern_kv *kv = arena_alloc(&d->arena, sizeof *kv);
     size_t n;
     if (!kv || !size_mul(layer_values(shape) * shape->n_layer, shape->n_blocks, &n))

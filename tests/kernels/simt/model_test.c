@@ -28,13 +28,15 @@ struct opened {
     float *logits; /* [MAX_BATCH][n_vocab] */
 };
 
-static void open_file(struct opened *o, const char *path, const char *backend)
+static void open_with(struct opened *o, const char *path, const char *backend,
+                      enum model_kv_type kv_type)
 {
     struct err e;
     struct gguf *g;
     const struct model_options options = {.backend = backend,
                                           .n_threads = 1,
                                           .n_kv_blocks = N_BLOCKS,
+                                          .kv_type = kv_type,
                                           .max_batch_tokens = MAX_BATCH,
                                           .max_batch_rows = MAX_BATCH};
     assert_ok(gguf_open(&g, path, &e), &e);
@@ -43,6 +45,11 @@ static void open_file(struct opened *o, const char *path, const char *backend)
     o->n_vocab = model_get_info(o->m)->n_vocab;
     o->logits = calloc((size_t)MAX_BATCH * o->n_vocab, sizeof *o->logits);
     assert_non_null(o->logits);
+}
+
+static void open_file(struct opened *o, const char *path, const char *backend)
+{
+    open_with(o, path, backend, MODEL_KV_F16);
 }
 
 static void close_file(struct opened *o)
@@ -142,6 +149,56 @@ static void test_tokens(void **state)
     }
 }
 
+static double kl_divergence(const float *p, const float *q, uint32_t n)
+{
+    double sum_p = 0, sum_q = 0, kl = 0;
+    float top_p = p[best_of(p, n, UINT32_MAX)], top_q = q[best_of(q, n, UINT32_MAX)];
+    for (uint32_t i = 0; i < n; i++) {
+        sum_p += exp((double)p[i] - (double)top_p);
+        sum_q += exp((double)q[i] - (double)top_q);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        double ln_p = (double)p[i] - (double)top_p - log(sum_p);
+        kl += exp(ln_p) * (ln_p - ((double)q[i] - (double)top_q - log(sum_q)));
+    }
+    return kl;
+}
+
+/* Caches of bf16 and fp8 end to end: mean KL against `cpu` with f16 over the positions of a text.
+ */
+static void test_cache_types(void **state)
+{
+    enum { LEN = 40 };
+    static const struct {
+        enum model_kv_type type;
+        double bound;
+    } CASES[] = {{MODEL_KV_BF16, 2e-4}, {MODEL_KV_FP8, 3e-2}};
+    struct tiny_model t = tiny_model_default();
+    char path[40];
+    int32_t token[LEN];
+    (void)state;
+    simt_set_order(SIMT_FORWARD);
+    write_tiny(&t, path);
+    for (int i = 0; i < LEN; i++)
+        token[i] = 20 + i * 37 % 200;
+    for (size_t c = simt_is_checked() ? 1 : 0; c < sizeof CASES / sizeof *CASES; c++) {
+        struct opened plain, other;
+        double kl = 0;
+        open_file(&plain, path, "simt");
+        open_with(&other, path, "simt", CASES[c].type);
+        for (uint32_t first = 0, n = 8; first < LEN; first += n, n = 1) {
+            advance(&plain, token, first, n);
+            advance(&other, token, first, n);
+            kl += kl_divergence(plain.logits, other.logits, plain.n_vocab) / (LEN - 7);
+        }
+        print_message("cache type %d: mean KL %.2e\n", (int)CASES[c].type, kl);
+        assert_true(kl >= 0 && kl < CASES[c].bound);
+        close_file(&plain);
+        close_file(&other);
+    }
+    unlink(path);
+}
+
 struct batch {
     int32_t token[MAX_BATCH];
     uint32_t position[MAX_BATCH], seq[MAX_BATCH], row[MAX_BATCH], n;
@@ -232,8 +289,8 @@ static void test_real_model(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tokens),
-                                       cmocka_unit_test(test_same_bits_in_any_batch),
-                                       cmocka_unit_test(test_real_model)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokens), cmocka_unit_test(test_cache_types),
+        cmocka_unit_test(test_same_bits_in_any_batch), cmocka_unit_test(test_real_model)};
     return cmocka_run_group_tests_name("kernels.simt.model", tests, NULL, NULL);
 }

@@ -4,8 +4,9 @@
  * of float32 products in another order, weights exact: 2e-6. Products on tensor cores: weights
  * exact, each activation the sum of two bfloat16, off by up to 2^-18 of itself: 6e-6. f16 keys and
  * values: 2^-11 each, and of a score up to 10: 2e-3. int8 ones: the reference rounds the same way,
- * so that only a value at a rounding's edge differs: 2e-3. Add and gate keep the bound of their
- * product. */
+ * so that only a value at a rounding's edge differs: 2e-3. bf16: 2^-8 each in place of
+ * 2^-11: 1.6e-2. fp8: 2^-4: 0.12; the reference of both keeps floats. Add and gate keep the bound
+ * of their product. */
 #include "tests/kernels/op_cases.h"
 #include "tests/kernels/simt/device.h"
 
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double EXACT = 2e-6, SPLIT = 6e-6, ATTENTION = 2e-3;
+static const double EXACT = 2e-6, SPLIT = 6e-6;
+static const double ATTENTION[] = {
+    [KERN_KV_F16] = 2e-3, [KERN_KV_INT8] = 2e-3, [KERN_KV_BF16] = 1.6e-2, [KERN_KV_FP8] = 0.12};
 
 static double distance(const float *got, const float *want, size_t n)
 {
@@ -40,7 +43,8 @@ static void compare(const struct inputs *in, const struct outcome *got, const st
     } cases[] = {
         {"embed", got->embedded, want->embedded, n * in->d_model, EXACT},
         {"project", got->projected, want->projected, n * qkv, product},
-        {"attention", got->attended, want->attended, n * in->q_width, ATTENTION},
+        {"attention", got->attended, want->attended, n * in->q_width,
+         ATTENTION[in->attention.kv_type]},
         {"gate_up", got->gated, want->gated, n * in->d_ff, product},
         {"add_norm", got->summed, want->summed, n * in->d_model, product},
         {"project_add", got->added, want->added, n * in->d_model, product},
@@ -60,7 +64,11 @@ static void check(struct inputs *in, unsigned n_orders)
     const struct flavour reference = {&KERN_REF, NULL}, device = {&TEST_KERN, NULL};
     struct outcome want, got;
     char text[300];
+    enum kern_kv_type type = in->attention.kv_type;
+    if (type != KERN_KV_INT8)
+        in->attention.kv_type = KERN_KV_F16;
     assert_true(compute(&reference, in, 1, &want));
+    in->attention.kv_type = type;
     for (unsigned order = 0; order < n_orders; order++) {
         simt_set_order(order);
         assert_true(compute(&device, in, 1, &got));
@@ -125,7 +133,7 @@ static void test_extras(void **state)
         in.has_extras = true;
         in.window = WINDOWS[i];
         in.attention.scale = 0.11f;
-        in.attention.kv_type = i % 2 ? KERN_KV_INT8 : KERN_KV_F16;
+        in.attention.kv_type = (enum kern_kv_type)(i % 4);
         check(&in, 1);
     }
 }
@@ -156,11 +164,34 @@ static void test_head_size_refused(void **state)
     TEST_KERN.close(d);
 }
 
+/* Backends without bf16 and fp8 say so, and what there is. */
+static void test_caches_refused(void **state)
+{
+    static const struct kern_ops *const PLAIN[] = {&KERN_CPU, &KERN_REF};
+    const double inv_freq[4] = {1, 1, 1, 1};
+    const struct kern_options o = {.n_threads = 1, .max_tok = 1};
+    struct err e;
+    struct kern_device *d;
+    struct kern_kv *kv;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct kern_attn_shape shape = {1, 1, 1, 16, 8, 1, {inv_freq}, 1, 1, 16, KERN_KV_BF16};
+        shape.kv_type = i % 2 ? KERN_KV_FP8 : KERN_KV_BF16;
+        assert_ok(PLAIN[i / 2]->open(&d, &o, &e), &e);
+        assert_int_equal(PLAIN[i / 2]->kv(d, &shape, &kv, &e), ERR_UNSUPPORTED);
+        assert_non_null(strstr(e.msg, i % 2 ? "cache of fp8" : "cache of bf16"));
+        assert_non_null(strstr(e.msg, "engine.kv_dtype f16 or int8"));
+        PLAIN[i / 2]->close(d);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types), cmocka_unit_test(test_odd_shapes),
-        cmocka_unit_test(test_extras), cmocka_unit_test(test_extreme_values),
-        cmocka_unit_test(test_head_size_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_odd_shapes),
+                                       cmocka_unit_test(test_extras),
+                                       cmocka_unit_test(test_extreme_values),
+                                       cmocka_unit_test(test_head_size_refused),
+                                       cmocka_unit_test(test_caches_refused)};
     return cmocka_run_group_tests_name("kernels.simt.ops", tests, NULL, NULL);
 }
