@@ -286,6 +286,7 @@ static int announce_body(struct comm *c)
             CHECK(COMM_SHM.barrier(c, &e) == ERR_OK);
     }
     CHECK(COMM_SHM.barrier(c, &e) == ERR_OK && COMM_SHM.watch(c, &e) == ERR_OK);
+    CHECK(COMM_SHM.barrier(c, &e) == ERR_OK); /* all have seen it whole */
     call.turn = 200;
     call.n = c->rank == 1 ? 8 : 7;
     (void)!COMM_SHM.announce(c, call, &e); /* the first ones see nothing yet */

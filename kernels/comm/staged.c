@@ -48,10 +48,12 @@ static int talk(struct staged *s, const struct call *c, struct err *e)
     if (!grow(s, &s->send, &s->send_bytes, c->send_bytes) ||
         !grow(s, &s->recv, &s->recv_bytes, c->recv_bytes))
         return err_set(e, ERR_NOMEM, "ranks: %zu bytes of host memory", c->send_bytes);
-    s->dev->copy(s->send, c->send, c->send_bytes, DEV_TO_HOST, s->stream);
+    if (c->send_bytes)
+        s->dev->copy(s->send, c->send, c->send_bytes, DEV_TO_HOST, s->stream);
     TRY(s->dev->sync(s->stream, e));
     TRY(c->run(s, c, e));
-    s->dev->copy(c->recv, s->recv, c->recv_bytes, DEV_TO_DEVICE, s->stream);
+    if (c->recv_bytes)
+        s->dev->copy(c->recv, s->recv, c->recv_bytes, DEV_TO_DEVICE, s->stream);
     rc = s->dev->sync(s->stream, e); /* the next call writes to s->recv */
 out:
     s->busy_us += mono_since_us(start, clock_mono(&CLOCK_REAL));
