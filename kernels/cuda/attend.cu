@@ -1,197 +1,257 @@
 /* Attention of single tokens over the paged cache, split along the context (flash-decoding,
- * crfm.stanford.edu 2023/10/12; online softmax, arXiv 1805.02867).
+ * crfm.stanford.edu 2023/10/12), in the order of attend.h.
  *
- * A block works on one chunk of ATTEND_CHUNK positions of one token and up to HEADS query heads
- * that share a KV head. LANES lanes hold a key, eight dimensions each, so that a warp meets 32 /
- * LANES keys at once with 16-byte loads, two in flight. Chunks lie at fixed positions: the sums do
- * not depend on what else is in the batch. The block that counts last puts a token's chunks
- * together in order. Bytes a token: 2 * positions * n_head_kv * (d_head * bytes of a value, + 2 for
- * int8), each once for HEADS query heads (tests/kernels/simt/traffic_test.c: 0.999 of what moves);
- * the partial sums are (d_head + 2) floats for each chunk and head. */
-#include "kernels/cuda/kv.h"
+ * A block works on one chunk of one token and up to 16 query heads of a KV head. Its values are on
+ * their way to shared memory while each warp scores one unit of keys from registers; then each warp
+ * takes a quarter of the dimensions through all units. The block that counts last puts a token's
+ * chunks together in order. Bytes: every key and value of the context once for each 16 query heads;
+ * the partial results are (d_head + 2) floats for each chunk and head. */
+#include "kernels/cuda/attend.h"
 #include "kernels/cuda/launchers.h"
 
 namespace KERNEL_SPACE
 {
 
-enum { WARPS = 4, THREADS = 32 * WARPS, AHEAD = 2 };
-#define NOTHING (-INFINITY)
+enum { WARPS = CHUNK_UNITS, THREADS = 32 * WARPS };
 
 struct chunk_range {
-    unsigned from, to, index, first_chunk, n_chunks; /* positions from..to-1 */
+    unsigned from, to, index, n_chunks; /* positions from..to-1 */
+    unsigned base, first_unit, end_unit;
 };
 
-/* What chunk blockIdx.z of token t holds of the positions the token sees; empty: from >= to. */
+/* What chunk blockIdx.z of token t holds of the positions the token sees. */
 __device__ __forceinline__ chunk_range range_of(const attend_args &a, unsigned t)
 {
-    unsigned last = a.step.position[t], first = 0;
-    if (a.window && last >= a.window)
-        first = last + 1 - a.window;
+    sight v;
+    see(v, 0, a.step.position[t], a.window);
     chunk_range r;
     r.index = blockIdx.z;
-    r.first_chunk = first / ATTEND_CHUNK;
-    r.n_chunks = last / ATTEND_CHUNK - r.first_chunk + 1;
-    unsigned from = (r.first_chunk + r.index) * ATTEND_CHUNK, to = from + ATTEND_CHUNK;
-    r.from = from < first ? first : from;
-    r.to = to > last + 1 ? last + 1 : to;
+    unsigned first_chunk = v.first[0] / ATTEND_CHUNK;
+    r.n_chunks = v.last[0] / ATTEND_CHUNK - first_chunk + 1;
+    r.base = (first_chunk + r.index) * ATTEND_CHUNK;
+    r.from = max(r.base, v.first[0]);
+    r.to = min(r.base + ATTEND_CHUNK, v.last[0] + 1);
+    r.first_unit = (r.from - r.base) / UNIT;
+    r.end_unit = (r.to - r.base + UNIT - 1) / UNIT;
     return r;
 }
 
-template <int HEADS> struct softmax_state {
-    float most[HEADS], sum[HEADS], out[HEADS][8];
+/* Query heads of this block. */
+struct head_range {
+    unsigned kv, first, n;
 };
 
-/* One more key and value for every head: LANES neighbouring lanes share the key. */
-template <int HEADS, int LANES>
-__device__ __forceinline__ void meet(const float (&q)[HEADS][8], const eight &k, const eight &v,
-                                     bool is_real, softmax_state<HEADS> &s)
+__device__ __forceinline__ head_range heads_of(const attend_args &a)
 {
-#pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        float score = 0;
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            score = multiply_add(q[h][i], k.v[i], score);
-        score = warp_sum(score, LANES);
-        if (!is_real)
-            score = NOTHING;
-        float most = fmaxf(s.most[h], score);
-        if (most == NOTHING)
-            continue;
-        float old = __expf(s.most[h] - most), p = __expf(score - most);
-        s.most[h] = most;
-        s.sum[h] = s.sum[h] * old + p;
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            s.out[h][i] = multiply_add(p, v.v[i], s.out[h][i] * old);
-    }
+    unsigned group = a.n_head / a.n_head_kv, tiles = (group + TILE_QUERIES - 1) / TILE_QUERIES;
+    unsigned kv = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+    return {kv, kv * group + tile * TILE_QUERIES,
+            min(group - tile * TILE_QUERIES, (unsigned)TILE_QUERIES)};
 }
 
-/* The states of a block's key groups, side by side in shared memory, then one sum in their order.
- */
-template <int HEADS> struct block_state {
-    float *most, *sum, *out; /* [GROUPS][HEADS], the same, [GROUPS][HEADS][d_head] */
-};
-
-/* Steps of the KV block at `slot`: of its keys in lanes 0 to 15, of its values in the others. One
- * load of two sectors in place of one for each key. */
+/* The chunk's value steps to shared memory, one load of whole sectors. A barrier. */
 template <int FORMAT>
-__device__ __forceinline__ float load_steps(const attend_args &a, const chunk_range &r,
-                                            unsigned start, size_t slot)
+__device__ __forceinline__ void fetch_steps(const attend_args &a, const chunk_range &r, unsigned t,
+                                            unsigned head_kv, float (&step)[ATTEND_CHUNK])
 {
-    unsigned lane = threadIdx.x % 32, i = lane % KV_BLOCK, p = start + i;
-    if (!kv_type<FORMAT>::HAS_STEP || p < r.from || p >= r.to)
-        return 1;
-    return to_float(((const f16 *)(lane < KV_BLOCK ? a.kv.k_step : a.kv.v_step))[slot + i]);
+    if (!kv_type<FORMAT>::HAS_STEP)
+        return;
+    for (unsigned i = threadIdx.x; i < ATTEND_CHUNK; i += THREADS) {
+        unsigned p = r.base + i;
+        bool is_real = p >= r.from && p < r.to;
+        size_t slot = is_real ? kv_slot(a.step, a.step.seq[t], p, head_kv, a.n_head_kv) : 0;
+        step[i] = kv_step<FORMAT>(a.kv.v_step, slot, is_real);
+    }
+    __syncthreads();
 }
 
-/* A warp takes every WARPS-th KV block of the chunk and meets its positions in order. */
-template <int FORMAT, int HEADS, int LANES>
-__device__ __forceinline__ void walk(const attend_args &a, const chunk_range &r, unsigned t,
-                                     unsigned head_kv, const float (&q)[HEADS][8],
-                                     softmax_state<HEADS> &s)
+template <int FORMAT, int D>
+__device__ __forceinline__ void fetch_values(const attend_args &a, const chunk_range &r, unsigned t,
+                                             unsigned head_kv, const float (&step)[ATTEND_CHUNK],
+                                             uint16_t *values)
 {
-    enum { KEYS = 32 / LANES };
-    static_assert(KV_BLOCK % (KEYS * AHEAD) == 0, "whole rounds in a block");
-    unsigned lane = threadIdx.x % 32, seq = a.step.seq[t], first = lane % LANES * 8;
-    bool has_dims = first < a.d_head;
-    unsigned start = (r.from / KV_BLOCK + threadIdx.x / 32) * KV_BLOCK;
-    for (; start < r.to; start += WARPS * KV_BLOCK) {
-        size_t slot = kv_slot(a.step, seq, start, head_kv, a.n_head_kv);
-        float steps = load_steps<FORMAT>(a, r, start, slot);
-        for (unsigned round = 0; round < KV_BLOCK; round += KEYS * AHEAD) {
-            uint4 k[AHEAD] = {}, v[AHEAD] = {};
-            bool is_real[AHEAD];
+    enum { PIECES = D / 8, STRIDE = D + 8 };
+    unsigned first = r.first_unit * UNIT * PIECES, end = r.end_unit * UNIT * PIECES;
+    for (unsigned i = first + threadIdx.x; i < end; i += THREADS) {
+        unsigned key = i / PIECES, dim = i % PIECES * 8, p = r.base + key;
+        bool is_real = p >= r.from && p < r.to && dim < a.d_head;
+        size_t slot = is_real ? kv_slot(a.step, a.step.seq[t], p, head_kv, a.n_head_kv) : 0;
+        kv_fetch<FORMAT>(values + key * STRIDE + dim, a.kv.v, slot, a.d_head, dim,
+                         kv_type<FORMAT>::HAS_STEP ? step[key] : 1.0f, is_real);
+    }
+    cp_async_commit();
+}
+
+/* Steps of keys lane and lane + 32 of the unit at `base`. */
+template <int FORMAT>
+__device__ __forceinline__ float2 key_steps(const attend_args &a, const chunk_range &r, unsigned t,
+                                            unsigned head_kv, unsigned base)
+{
+    float step[2] = {1, 1};
+    for (unsigned i = 0; i < 2 && kv_type<FORMAT>::HAS_STEP; i++) {
+        unsigned p = base + i * 32 + threadIdx.x % 32;
+        if (p >= r.from && p < r.to)
+            step[i] = kv_step<FORMAT>(
+                a.kv.k_step, kv_slot(a.step, a.step.seq[t], p, head_kv, a.n_head_kv), true);
+    }
+    return {step[0], step[1]};
+}
+
+/* Scores of the 64 positions at `base`: a lane loads a key's eight dimensions of every 32. */
+template <int FORMAT, int D>
+__device__ __forceinline__ void score(const attend_args &a, const chunk_range &r, unsigned t,
+                                      const head_range &h, unsigned base, float (&s)[UNIT_TILES][4])
+{
+    typedef typename attend_type<FORMAT>::T T;
+    unsigned lane = threadIdx.x % 32, row_width = (a.n_head + 2 * a.n_head_kv) * a.d_head;
+    const float *row[2] = {NULL, NULL};
+    unsigned query[D / 32][2][4];
+    for (unsigned i = 0; i < 2; i++)
+        if (lane / 4 + 8 * i < h.n)
+            row[i] = a.qkv + (size_t)t * row_width + (h.first + lane / 4 + 8 * i) * a.d_head;
 #pragma unroll
-            for (unsigned i = 0; i < AHEAD; i++) {
-                unsigned key = round + i * KEYS + lane / LANES, p = start + key;
-                is_real[i] = p >= r.from && p < r.to;
-                if (!is_real[i] || !has_dims)
-                    continue;
-                k[i] = kv_load<FORMAT>(a.kv.k, slot + key, a.d_head, first);
-                v[i] = kv_load<FORMAT>(a.kv.v, slot + key, a.d_head, first);
-            }
+    for (unsigned j = 0; j < D / 32; j++)
+        load_query<T>(row, j * 32 + lane % 4 * 8, a.d_head, a.scale, query[j]);
+    float2 steps = key_steps<FORMAT>(a, r, t, h.kv, base);
 #pragma unroll
-            for (unsigned i = 0; i < AHEAD; i++) {
-                int key = (int)(round + i * KEYS + lane / LANES);
-                float k_step = 1, v_step = 1;
-                if (kv_type<FORMAT>::HAS_STEP) {
-                    k_step = __shfl_sync(0xFFFFFFFFu, steps, key);
-                    v_step = __shfl_sync(0xFFFFFFFFu, steps, KV_BLOCK + key);
-                }
-                meet<HEADS, LANES>(q, kv_type<FORMAT>::open(k[i], k_step),
-                                   kv_type<FORMAT>::open(v[i], v_step), is_real[i], s);
-            }
+    for (unsigned n = 0; n < UNIT_TILES; n++) {
+        unsigned p = base + n * 8 + lane / 4;
+        bool is_real = p >= r.from && p < r.to;
+        size_t slot = is_real ? kv_slot(a.step, a.step.seq[t], p, h.kv, a.n_head_kv) : 0;
+        uint4 key[D / 32] = {};
+        float step = 1;
+        if (kv_type<FORMAT>::HAS_STEP)
+            step = __shfl_sync(0xFFFFFFFFu, n < 4 ? steps.x : steps.y, n % 4 * 8 + lane / 4);
+#pragma unroll
+        for (unsigned j = 0; j < D / 32; j++) {
+            unsigned first = j * 32 + lane % 4 * 8; /* past the end: a neighbour's, then zeros */
+            if (is_real && j * 32 < a.d_head)
+                key[j] = kv_operand<FORMAT>(a.kv.k, slot, a.d_head, min(first, a.d_head - 8), step);
+            if (first >= a.d_head)
+                key[j] = {};
+        }
+        for (int i = 0; i < 4; i++)
+            s[n][i] = 0;
+#pragma unroll
+        for (int j = 0; j < D / 32; j++) {
+            const unsigned left[2] = {key[j].x, key[j].y}, right[2] = {key[j].z, key[j].w};
+            multiply(s[n], query[j][0], left, T());
+            multiply(s[n], query[j][1], right, T());
         }
     }
 }
 
-template <int HEADS, int LANES>
-__device__ __forceinline__ void keep(const attend_args &a, const softmax_state<HEADS> &s,
-                                     const block_state<HEADS> &b)
-{
-    unsigned group = threadIdx.x / LANES, first = threadIdx.x % LANES * 8;
-#pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        unsigned at = group * HEADS + (unsigned)h;
-        if (first == 0) {
-            b.most[at] = s.most[h];
-            b.sum[at] = s.sum[h];
-        }
-        if (first >= a.d_head)
-            continue;
-        float4 *out = (float4 *)(b.out + (size_t)at * a.d_head + first);
-        out[0] = {s.out[h][0], s.out[h][1], s.out[h][2], s.out[h][3]};
-        out[1] = {s.out[h][4], s.out[h][5], s.out[h][6], s.out[h][7]};
-    }
-}
-
-/* Puts n states with `stride` floats between them together for dimension d; the last two floats of
- * a state, at `tail`, are its maximum and its sum. */
-struct joined {
-    float most, sum, out;
+/* What the warps tell each other of their units. */
+struct unit_board {
+    float most[CHUNK_UNITS][TILE_QUERIES], sum[CHUNK_UNITS][TILE_QUERIES];
+    uint4 weights[CHUNK_UNITS][UNIT_TILES / 2][32];
 };
-__device__ __forceinline__ joined join(const float *most, const float *sum, const float *out,
-                                       unsigned n, size_t small_stride, size_t out_stride)
+
+/* The maxima after each unit, of a lane's two rows. */
+__device__ __forceinline__ void running_maxima(const unit_board &b, float (&most)[CHUNK_UNITS][2])
 {
-    joined j = {NOTHING, 0, 0};
-    for (unsigned i = 0; i < n; i++)
-        j.most = fmaxf(j.most, most[i * small_stride]);
-    for (unsigned i = 0; i < n; i++) {
-        float m = most[i * small_stride];
-        if (m == NOTHING)
-            continue;
-        float w = __expf(m - j.most);
-        j.sum += sum[i * small_stride] * w;
-        j.out += out[i * out_stride] * w;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float top = NOTHING;
+#pragma unroll
+        for (int u = 0; u < CHUNK_UNITS; u++) {
+            top = fmaxf(top, b.most[u][threadIdx.x % 32 / 4 + 8 * (unsigned)r]);
+            most[u][r] = top;
+        }
     }
-    return j;
 }
 
-/* The chunk's sums to device memory; true in the block that is the last of the token's chunks. */
-template <int HEADS, int GROUPS>
-__device__ __forceinline__ bool hand_over(const attend_args &a, const chunk_range &r, unsigned t,
-                                          unsigned first_head, unsigned n,
-                                          const block_state<HEADS> &b)
+/* This warp's unit: its scores become weights on the board. Two barriers. */
+template <int FORMAT, int D>
+__device__ __forceinline__ void do_unit(const attend_args &a, const chunk_range &r, unsigned t,
+                                        const head_range &h, unit_board &b,
+                                        float (&most)[CHUNK_UNITS][2])
+{
+    typedef typename attend_type<FORMAT>::T T;
+    unsigned unit = threadIdx.x / 32, lane = threadIdx.x % 32, base = r.base + unit * UNIT;
+    bool is_mine = unit >= r.first_unit && unit < r.end_unit;
+    float s[UNIT_TILES][4], mine[2] = {NOTHING, NOTHING}, sum[2] = {};
+    unsigned p[UNIT_TILES / 2][4];
+    if (is_mine) {
+        score<FORMAT, D>(a, r, t, h, base, s);
+        hide(s, {{r.from, r.from}, {r.to - 1, r.to - 1}}, base);
+        maximum_of(s, mine);
+    }
+    for (int i = 0; i < 2; i++)
+        if (lane % 4 == 0)
+            b.most[unit][lane / 4 + 8 * (unsigned)i] = mine[i];
+    __syncthreads();
+    running_maxima(b, most);
+    if (is_mine) {
+        const float top[2] = {most[unit][0], most[unit][1]};
+        weigh<T>(s, top, p, sum);
+        for (int k = 0; k < UNIT_TILES / 2; k++)
+            st128(&b.weights[unit][k][lane], {p[k][0], p[k][1], p[k][2], p[k][3]});
+    }
+    for (int i = 0; i < 2; i++)
+        if (lane % 4 == 0)
+            b.sum[unit][lane / 4 + 8 * (unsigned)i] = sum[i];
+    cp_async_wait<0>();
+    __syncthreads();
+}
+
+/* The warp's quarter of the dimensions, in pairs of tiles of eight, through all units. */
+template <int FORMAT, int D>
+__device__ __forceinline__ void gather(const chunk_range &r, const unit_board &b,
+                                       const float (&most)[CHUNK_UNITS][2], const uint16_t *values,
+                                       float (&o)[D / 64][2][4], softmax_state &all)
+{
+    typedef typename attend_type<FORMAT>::T T;
+    unsigned lane = threadIdx.x % 32, first = threadIdx.x / 32 * (D / 4);
+    for (unsigned u = r.first_unit; u < r.end_unit; u++) {
+        float factor[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            factor[i] = u == r.first_unit ? 0 : weight_of(most[u - 1][i], most[u][i]);
+            float sum = b.sum[u][lane / 4 + 8 * (unsigned)i];
+            all.sum[i] = multiply_add(all.sum[i], factor[i], sum);
+            all.most[i] = most[u][i];
+        }
+        rescale(o, factor);
+        for (unsigned k = 0; k < UNIT_TILES / 2; k++) {
+            uint4 w = ld128(&b.weights[u][k][lane]);
+            const unsigned p[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+            for (unsigned i = 0; i < D / 64; i++)
+                add_values<T>(o[i], p, values + (u * UNIT + k * 16) * (D + 8) + first + i * 16,
+                              D + 8);
+        }
+    }
+}
+
+/* The chunk's results to device memory; true in the block that is the last of the token's chunks.
+ */
+template <int D>
+__device__ __forceinline__ bool hand_over(const attend_args &a, const chunk_range &r,
+                                          const head_range &h, const float (&o)[D / 64][2][4],
+                                          const softmax_state &all)
 {
     SMEM(unsigned, is_last, [1]);
-    unsigned width = a.d_head + 2;
-    for (unsigned i = threadIdx.x; i < n * a.d_head; i += THREADS) {
-        unsigned h = i / a.d_head, d = i % a.d_head;
-        joined j = join(b.most + h, b.sum + h, b.out + h * a.d_head + d, GROUPS, HEADS,
-                        (size_t)HEADS * a.d_head);
-        size_t at = ((size_t)t * a.n_head + first_head + h) * a.max_chunks + r.index;
-        float *part = a.part + at * width;
-        part[d] = j.out;
-        if (d == 0) {
-            part[a.d_head] = j.most;
-            part[a.d_head + 1] = j.sum;
+    unsigned lane = threadIdx.x % 32, first = threadIdx.x / 32 * (D / 4);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned row = lane / 4 + 8 * i;
+        if (row >= h.n)
+            continue;
+        size_t at = ((size_t)blockIdx.y * a.n_head + h.first + row) * a.max_chunks + r.index;
+        float *part = a.part + at * (a.d_head + 2);
+#pragma unroll
+        for (unsigned j = 0; j < D / 64 * 2; j++) {
+            unsigned dim = first + j * 8 + lane % 4 * 2;
+            if (dim < a.d_head)
+                *(float2 *)(part + dim) = {o[j / 2][j % 2][2 * i], o[j / 2][j % 2][2 * i + 1]};
         }
+        if (threadIdx.x / 32 == 0 && lane % 4 == 0)
+            *(float2 *)(part + a.d_head) = {all.most[i], all.sum[i]};
     }
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        uint32_t *count = a.count + (size_t)t * a.n_head + first_head;
+        uint32_t *count = a.count + (size_t)blockIdx.y * a.n_head + h.first;
         is_last[0] = atomicAdd(count, 1u) == r.n_chunks - 1;
         if (is_last[0])
             *count = 0;
@@ -202,83 +262,59 @@ __device__ __forceinline__ bool hand_over(const attend_args &a, const chunk_rang
 }
 
 __device__ __forceinline__ void finish(const attend_args &a, const chunk_range &r, unsigned t,
-                                       unsigned first_head, unsigned n)
+                                       const head_range &h)
 {
     size_t width = a.d_head + 2;
-    for (unsigned i = threadIdx.x; i < n * a.d_head; i += THREADS) {
-        unsigned h = first_head + i / a.d_head, d = i % a.d_head;
-        const float *part = a.part + ((size_t)t * a.n_head + h) * a.max_chunks * width;
-        joined j = join(part + a.d_head, part + a.d_head + 1, part + d, r.n_chunks, width, width);
-        a.y[((size_t)t * a.n_head + h) * a.d_head + d] = j.out / j.sum;
+    for (unsigned i = threadIdx.x; i < h.n * a.d_head; i += THREADS) {
+        unsigned head = h.first + i / a.d_head, d = i % a.d_head;
+        const float *part = a.part + ((size_t)blockIdx.y * a.n_head + head) * a.max_chunks * width;
+        joined all = {NOTHING, 0};
+        float out = 0;
+        for (unsigned c = 0; c < r.n_chunks; c++, part += width) {
+            float2 factor = join(all, part[a.d_head], part[a.d_head + 1]);
+            out = multiply_add(part[d], factor.y, out * factor.x);
+        }
+        a.y[((size_t)t * a.n_head + head) * a.d_head + d] = out / all.sum;
     }
 }
 
-template <int FORMAT, int HEADS, int LANES>
+template <int FORMAT, int D>
 __global__ void __launch_bounds__(THREADS) attend(const __grid_constant__ attend_args a)
 {
-    enum { GROUPS = THREADS / LANES };
-    SMEM_DYN(float, shared);
-    unsigned group = a.n_head / a.n_head_kv, tiles = (group + HEADS - 1) / HEADS;
-    unsigned head_kv = blockIdx.x / tiles, tile = blockIdx.x % tiles, t = blockIdx.y;
-    unsigned first_head = head_kv * group + tile * HEADS,
-             n = min(group - tile * HEADS, (unsigned)HEADS);
+    SMEM_DYN(uint16_t, values);
+    SMEM(unit_board, board, [1]);
+    SMEM(float, step, [ATTEND_CHUNK]);
+    unsigned t = a.token[blockIdx.y];
+    head_range h = heads_of(a);
     chunk_range r = range_of(a, t);
     if (r.index >= r.n_chunks)
         return;
-    block_state<HEADS> b = {shared, shared + GROUPS * HEADS, shared + 2 * GROUPS * HEADS};
-    float q[HEADS][8] = {};
-    unsigned first = threadIdx.x % LANES * 8;
-    softmax_state<HEADS> s = {};
-    for (unsigned h = 0; h < HEADS; h++) {
-        s.most[h] = NOTHING;
-        if (h >= n || first >= a.d_head)
-            continue;
-        size_t row = (size_t)t * (a.n_head + 2 * a.n_head_kv) + first_head + h;
-        const float4 *from = (const float4 *)(a.qkv + row * a.d_head + first);
-        float4 low = from[0], high = from[1];
-        const float all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        for (int i = 0; i < 8; i++)
-            q[h][i] = all[i] * a.scale;
-    }
-    walk<FORMAT, HEADS, LANES>(a, r, t, head_kv, q, s);
-    keep<HEADS, LANES>(a, s, b);
-    __syncthreads();
-    if (hand_over<HEADS, GROUPS>(a, r, t, first_head, n, b))
-        finish(a, r, t, first_head, n);
+    float most[CHUNK_UNITS][2], o[D / 64][2][4] = {};
+    softmax_state all = {{NOTHING, NOTHING}, {0, 0}};
+    fetch_steps<FORMAT>(a, r, t, h.kv, step);
+    fetch_values<FORMAT, D>(a, r, t, h.kv, step, values);
+    do_unit<FORMAT, D>(a, r, t, h, board[0], most);
+    gather<FORMAT, D>(r, board[0], most, values, o, all);
+    if (hand_over<D>(a, r, h, o, all))
+        finish(a, r, t, h);
 }
 
-template <int FORMAT, int HEADS, int LANES> static void launch(const attend_args &a, dev_stream *s)
+template <int FORMAT, int D> static void launch(const attend_args &a, dev_stream *s)
 {
-    enum { GROUPS = THREADS / LANES };
-    unsigned group = a.n_head / a.n_head_kv, tiles = (group + HEADS - 1) / HEADS;
-    size_t shared = (size_t)GROUPS * HEADS * (a.d_head + 2) * sizeof(float);
-    KERNEL_LAUNCH((attend<FORMAT, HEADS, LANES>),
-                  dim3(a.n_head_kv * tiles, a.step.n_tok, a.max_chunks), dim3(THREADS), shared, s,
-                  a);
-}
-
-template <int FORMAT, int HEADS> static void launch_heads_of(const attend_args &a, dev_stream *s)
-{
-    unsigned lanes = (a.d_head + 7) / 8;
-    if (lanes <= 4)
-        launch<FORMAT, HEADS, 4>(a, s);
-    else if (lanes <= 8)
-        launch<FORMAT, HEADS, 8>(a, s);
-    else if (lanes <= 16)
-        launch<FORMAT, HEADS, 16>(a, s);
-    else
-        launch<FORMAT, HEADS, 32>(a, s);
+    unsigned group = a.n_head / a.n_head_kv, tiles = (group + TILE_QUERIES - 1) / TILE_QUERIES;
+    size_t shared = (size_t)ATTEND_CHUNK * (D + 8) * sizeof(uint16_t);
+    KERNEL_LAUNCH((attend<FORMAT, D>), dim3(a.n_head_kv * tiles, a.n_rows, a.max_chunks),
+                  dim3(THREADS), shared, s, a);
 }
 
 template <int FORMAT> static void launch_format(const attend_args &a, dev_stream *s)
 {
-    unsigned group = a.n_head / a.n_head_kv;
-    if (group == 1)
-        launch_heads_of<FORMAT, 1>(a, s);
-    else if (group <= 4)
-        launch_heads_of<FORMAT, 4>(a, s);
+    if (a.d_head <= 64)
+        launch<FORMAT, 64>(a, s);
+    else if (a.d_head <= 128)
+        launch<FORMAT, 128>(a, s);
     else
-        launch_heads_of<FORMAT, 8>(a, s);
+        launch<FORMAT, 256>(a, s);
 }
 
 void launch_attend(const attend_args *a, dev_stream *s)

@@ -71,11 +71,14 @@ struct kern_device {
     struct kern_kv *kv;
     struct step_stage stage;
     struct step_view view;
-    const int32_t *token; /* device */
-    uint32_t *pick;       /* device: rows of the head */
-    bool is_staged;       /* the copies of `stage` may still be under way */
-    uint32_t max_chunks;  /* of the step's longest sequence */
-    void *split;          /* product_args.split and .sums of the widest product */
+    const int32_t *token;           /* device */
+    uint32_t *pick;                 /* device: rows of the head */
+    const uint32_t *single;         /* device: tokens of short runs, attended by themselves */
+    const struct prompt_tile *tile; /* device: the others */
+    uint32_t n_single, n_tiles;
+    bool is_staged;      /* the copies of `stage` may still be under way */
+    uint32_t max_chunks; /* of the step's longest sequence */
+    void *split;         /* product_args.split and .sums of the widest product */
     float *sums;
     size_t split_blocks;
     float *logits; /* [LOGITS_ROWS, widest matrix] */

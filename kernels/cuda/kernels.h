@@ -128,15 +128,24 @@ struct heads_args { /* bias, norms of heads, rotation; keys and values into the 
     float eps;
 };
 
-/* y = softmax(scale q k) v over the positions a token sees, in chunks of ATTEND_CHUNK positions;
- * the block that finishes a token's last chunk puts them together in order. */
+enum { PROMPT_ROWS = 64 }; /* tokens times query heads of a KV head */
+struct prompt_tile {       /* neighbouring tokens of one sequence */
+    uint32_t first, n;
+};
+
+/* y = softmax(scale q k) v over the positions a token sees, in chunks of ATTEND_CHUNK positions.
+ * attend: tokens token[0..n_rows - 1], each by itself; the block that finishes a token's last chunk
+ * puts them together in order. prompt: those of tiles. The same bits from both. */
 struct attend_args {
     struct step_view step;
+    const uint32_t *token;
+    const struct prompt_tile *tile;
+    uint32_t n_rows, n_tiles;
     struct kv_layer kv;
     const float *qkv;
     float *y;
-    float *part;     /* [n_tok][n_head][max_chunks][d_head + 2] */
-    uint32_t *count; /* [n_tok][n_head], zero before and after */
+    float *part;     /* [n_rows][n_head][max_chunks][d_head + 2] */
+    uint32_t *count; /* [n_rows][n_head], zero before and after */
     uint32_t n_head, n_head_kv, d_head, kv_format, window, max_chunks;
     float scale;
 };
@@ -173,6 +182,7 @@ struct device_kernels {
     void (*gate)(const struct gate_args *a, struct dev_stream *s);
     void (*heads)(const struct heads_args *a, struct dev_stream *s);
     void (*attend)(const struct attend_args *a, struct dev_stream *s);
+    void (*prompt)(const struct attend_args *a, struct dev_stream *s);
     void (*draw)(const struct draw_args *a, struct dev_stream *s);
     void (*sum_of_peers)(const struct peers_ranks *a, struct dev_stream *s);
 };

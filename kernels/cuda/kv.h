@@ -4,6 +4,7 @@
 #define KERNELS_CUDA_KV_H
 
 #include "kernels/cuda/arithmetic.h"
+#include "kernels/cuda/scale.h"
 
 /* Index of (position of a sequence, head) among the cache's [block][head][position in block]. */
 __device__ __forceinline__ size_t kv_slot(const step_view &s, unsigned seq, unsigned position,
@@ -83,6 +84,64 @@ __device__ __forceinline__ uint4 kv_load(const void *cache, size_t slot, unsigne
         return ld128(p);
     uint2 u = ld64(p);
     return {u.x, u.y, 0, 0};
+}
+
+/* The float16 step of a slot; 1 where the type has none. */
+template <int FORMAT>
+__device__ __forceinline__ float kv_step(const void *steps, size_t slot, bool is_real)
+{
+    return kv_type<FORMAT>::HAS_STEP && is_real ? half_at(steps, slot) : 1.0f;
+}
+
+/* The type of the products of a cache's values. */
+template <int FORMAT> struct attend_type {
+    typedef f16 T;
+};
+template <> struct attend_type<KV_BF16> {
+    typedef bf16 T;
+};
+
+template <class T> __device__ __forceinline__ unsigned pack_pair(float low, float high)
+{
+    T a, b;
+    from_float(a, low);
+    from_float(b, high);
+    return (unsigned)a.bits | (unsigned)b.bits << 16;
+}
+
+template <class T> __device__ __forceinline__ float sum_of_pair(unsigned pair)
+{
+    return to_float(T{(uint16_t)(pair & 0xFFFF)}) + to_float(T{(uint16_t)(pair >> 16)});
+}
+
+/* Eight dimensions of a slot as operands of a product. */
+template <int FORMAT>
+__device__ __forceinline__ uint4 kv_operand(const void *cache, size_t slot, unsigned d_head,
+                                            unsigned first, float step)
+{
+    uint4 raw = kv_load<FORMAT>(cache, slot, d_head, first);
+    if (kv_type<FORMAT>::BYTES == 2)
+        return raw;
+    eight e = kv_type<FORMAT>::open(raw, step);
+    return {pack_pair<f16>(e.v[0], e.v[1]), pack_pair<f16>(e.v[2], e.v[3]),
+            pack_pair<f16>(e.v[4], e.v[5]), pack_pair<f16>(e.v[6], e.v[7])};
+}
+
+/* Eight dimensions of a position, or zeros, to shared memory; two-byte types arrive with the next
+ * cp_async_wait. */
+template <int FORMAT>
+__device__ __forceinline__ void kv_fetch(void *to, const void *cache, size_t slot, unsigned d_head,
+                                         unsigned first, float step, bool is_real)
+{
+    if (kv_type<FORMAT>::BYTES == 2) {
+        size_t at = is_real ? (slot * d_head + first) * 2 : 0;
+        cp_async16(to, (const char *)cache + at, is_real ? 16 : 0);
+        return;
+    }
+    uint4 v = {};
+    if (is_real)
+        v = kv_operand<FORMAT>(cache, slot, d_head, first, step);
+    st128(to, v);
 }
 
 #endif

@@ -4,6 +4,8 @@
 #include <string.h>
 
 enum { MIN_HEAD = 8, MAX_HEAD = 256 };
+/* Runs of this many tokens of a sequence share their loads of keys and values. */
+enum { MIN_PROMPT = 8, STEP_WORDS = 7 /* a token's, beside its table */ };
 
 static size_t value_bytes(enum kern_kv_type type)
 {
@@ -46,7 +48,8 @@ static bool take_step(struct kern_device *d, const struct kern_attn_shape *s)
     size_t blocks = 1, words, counts = (size_t)d->max_tok * s->n_head;
     while (blocks * KERN_BLOCK_TOKENS < s->max_position)
         blocks *= 2;
-    if (!size_mul(d->max_tok, blocks + 4, &words) || words > SIZE_MAX / sizeof *d->stage.host)
+    if (!size_mul(d->max_tok, blocks + STEP_WORDS, &words) ||
+        words > SIZE_MAX / sizeof *d->stage.host)
         return false;
     d->stage.host = d->dev->host_alloc(words * sizeof *d->stage.host);
     d->stage.device = device_take(d, words, sizeof *d->stage.device);
@@ -121,6 +124,29 @@ void device_copy_blocks(struct kern_device *d, struct kern_kv *kv, uint32_t n, c
     }
 }
 
+/* Which tokens prompts share and which stand alone, to the stage from word `at` on; words then. */
+static size_t plan_attention(struct kern_device *d, const struct kern_step *step,
+                             const struct kern_kv *kv, size_t at)
+{
+    uint32_t group = kv->shape.n_head / kv->shape.n_head_kv, most = PROMPT_ROWS / group;
+    uint32_t n = step->n_tok, *single = d->stage.host + at, *tile = single + n;
+    d->single = d->stage.device + at;
+    d->tile = (const struct prompt_tile *)(d->single + n);
+    d->n_single = d->n_tiles = 0;
+    for (uint32_t t = 0, end; t < n; t = end) {
+        for (end = t + 1; end < n && step->seq[end] == step->seq[t]; end++)
+            continue;
+        bool is_prompt = end - t >= MIN_PROMPT && most > 0;
+        for (uint32_t i = t; i < end && !is_prompt; i++)
+            single[d->n_single++] = i;
+        for (uint32_t i = t; i < end && is_prompt; i += most, d->n_tiles++) {
+            *tile++ = i;
+            *tile++ = end - i < most ? end - i : most;
+        }
+    }
+    return at + 3 * (size_t)n;
+}
+
 /* Token ids, positions, sequences and block tables, in one copy. The width of the tables is a power
  * of two, so that few different ones are seen. */
 void device_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
@@ -148,6 +174,7 @@ void device_begin(struct kern_device *d, const struct kern_step *step, struct ke
                    (step->position[t] / KERN_BLOCK_TOKENS + 1) * sizeof *table);
     }
     size_t words = 4 * (size_t)n + (size_t)n_rows * stride;
+    words = plan_attention(d, step, kv, words);
     d->dev->copy(d->stage.device, d->stage.host, words * sizeof *at, DEV_TO_DEVICE, d->stream);
     d->is_staged = true;
     d->kv = kv;
@@ -172,14 +199,13 @@ static const float *data_of(const struct kern_vector *v)
 static void attend(struct kern_device *d, struct attend_args a)
 {
     size_t token_floats = (size_t)a.n_head * a.max_chunks * (a.d_head + 2);
-    uint32_t n = a.step.n_tok, most = (uint32_t)(d->part_floats / token_floats);
-    for (uint32_t t = 0; t < n; t += most) {
-        a.step.n_tok = n - t < most ? n - t : most;
+    uint32_t most = (uint32_t)(d->part_floats / token_floats);
+    if (a.n_tiles)
+        d->kernels->prompt(&a, d->stream);
+    for (uint32_t t = 0; t < d->n_single; t += most) {
+        a.n_rows = d->n_single - t < most ? d->n_single - t : most;
         d->kernels->attend(&a, d->stream);
-        a.step.position += most;
-        a.step.seq += most;
-        a.qkv += (size_t)most * (a.n_head + 2 * a.n_head_kv) * a.d_head;
-        a.y += (size_t)most * a.n_head * a.d_head;
+        a.token += most;
     }
 }
 
@@ -207,6 +233,9 @@ void device_attention(struct kern_device *d, const struct kern_attn_layer *layer
                                      .eps = layer->eps};
     d->kernels->heads(&heads, d->stream);
     attend(d, (struct attend_args){.step = d->view,
+                                   .token = d->single,
+                                   .tile = d->tile,
+                                   .n_tiles = d->n_tiles,
                                    .kv = cache,
                                    .qkv = qkv->data,
                                    .y = y->data,

@@ -15,7 +15,8 @@ struct mma_call {
     const unsigned *a, *b;
 };
 void ldmatrix_body(void **calls, uint32_t mask);
-void mma_body(void **calls, uint32_t mask);
+void mma_bf16_body(void **calls, uint32_t mask);
+void mma_f16_body(void **calls, uint32_t mask);
 void copy16(void *dst, const void *src, const void *device, bool is_write);
 void load8(void *dst, const void *src);
 unsigned load_acquire(const unsigned *p);
@@ -90,14 +91,15 @@ static inline void simt_ldmatrix(unsigned (&r)[4], const void *row, bool is_tran
 }
 
 static inline void simt_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                            const simt::site *at)
+                            simt::collective_fn *body, const simt::site *at)
 {
     simt::mma_call call = {d, a, b};
-    simt::warp_call(~0u, simt::mma_body, &call, at);
+    simt::warp_call(~0u, body, &call, at);
 }
 
 #define ldmatrix_x4(r, row)       simt_ldmatrix(r, row, false, SIMT_HERE)
 #define ldmatrix_x4_trans(r, row) simt_ldmatrix(r, row, true, SIMT_HERE)
-#define mma_bf16(d, a, b)         simt_mma(d, a, b, SIMT_HERE)
+#define mma_bf16(d, a, b)         simt_mma(d, a, b, simt::mma_bf16_body, SIMT_HERE)
+#define mma_f16(d, a, b)          simt_mma(d, a, b, simt::mma_f16_body, SIMT_HERE)
 
 #endif

@@ -30,36 +30,47 @@ void ldmatrix_body(void **calls, uint32_t)
     }
 }
 
-static float half_of(unsigned pair, int i)
+/* Sums over k in its order; a row of d at a time, which the compiler turns into vectors. */
+static void multiply(const float (&a)[16][16], const float (&b)[16][8], float (&d)[16][8])
 {
-    return to_float(bf16{(uint16_t)(pair >> (16 * i))});
+    for (int r = 0; r < 16; r++)
+        for (int k = 0; k < 16; k++)
+            for (int c = 0; c < 8; c++)
+                d[r][c] += a[r][k] * b[k][c];
 }
 
-void mma_body(void **calls, uint32_t)
+template <class T> static void mma_body(void **calls)
 {
-    float a[16][16], b[8][16];
+    float a[16][16], b[16][8], d[16][8];
     for (int l = 0; l < LANES; l++) {
         const mma_call *c = (const mma_call *)calls[l];
         int g = l / 4, t = l % 4 * 2;
         for (int i = 0; i < 2; i++) {
-            a[g][t + i] = half_of(c->a[0], i);
-            a[g + 8][t + i] = half_of(c->a[1], i);
-            a[g][t + 8 + i] = half_of(c->a[2], i);
-            a[g + 8][t + 8 + i] = half_of(c->a[3], i);
-            b[g][t + i] = half_of(c->b[0], i);
-            b[g][t + 8 + i] = half_of(c->b[1], i);
+            auto half = [i](unsigned pair) { return to_float(T{(uint16_t)(pair >> (16 * i))}); };
+            a[g][t + i] = half(c->a[0]);
+            a[g + 8][t + i] = half(c->a[1]);
+            a[g][t + 8 + i] = half(c->a[2]);
+            a[g + 8][t + 8 + i] = half(c->a[3]);
+            b[t + i][g] = half(c->b[0]);
+            b[t + 8 + i][g] = half(c->b[1]);
+            d[g][t + i] = c->d[i];
+            d[g + 8][t + i] = c->d[2 + i];
         }
     }
-    for (int l = 0; l < LANES; l++) {
-        mma_call *c = (mma_call *)calls[l];
-        for (int e = 0; e < 4; e++) {
-            const float *row = a[l / 4 + e / 2 * 8], *column = b[l % 4 * 2 + e % 2];
-            float sum = c->d[e];
-            for (int k = 0; k < 16; k++)
-                sum += row[k] * column[k];
-            c->d[e] = sum;
-        }
-    }
+    multiply(a, b, d);
+    for (int l = 0; l < LANES; l++)
+        for (int e = 0; e < 4; e++)
+            ((mma_call *)calls[l])->d[e] = d[l / 4 + e / 2 * 8][l % 4 * 2 + e % 2];
+}
+
+void mma_bf16_body(void **calls, uint32_t)
+{
+    mma_body<bf16>(calls);
+}
+
+void mma_f16_body(void **calls, uint32_t)
+{
+    mma_body<f16>(calls);
 }
 
 } // namespace simt
