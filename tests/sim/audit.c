@@ -30,9 +30,9 @@ struct expected_decision {
     double log_e;
 };
 
-struct trial_count { /* committed scored rows that may speak in a trial */
+struct trial_count { /* committed rows that may speak in a trial */
     uint32_t route;
-    uint64_t experiment, revision, n;
+    uint64_t experiment, revision, n_scored, n_unscored;
 };
 
 struct audit {
@@ -48,7 +48,8 @@ struct audit {
     uint32_t n_expected, at_expected;
     struct trial_count count[COUNTS_MAX];
     uint32_t n_count;
-    uint64_t applied[WORLD_ENGINES];
+    uint64_t applied[WORLD_ENGINES], handed[WORLD_ENGINES];
+    uint64_t trial_unscored[WORLD_ROUTES]; /* of the running trial, at the last look */
     struct audit_sums sums;
 };
 
@@ -115,34 +116,46 @@ static void expect_decisions(struct audit *a, uint32_t route, bool was_safe)
     }
 }
 
-static uint64_t *count_of(struct audit *a, uint32_t route, uint64_t experiment, uint64_t revision)
+static struct trial_count *count_of(struct audit *a, uint32_t route, uint64_t experiment,
+                                    uint64_t revision)
 {
     for (uint32_t i = 0; i < a->n_count; i++) {
         struct trial_count *t = &a->count[i];
         if (t->route == route && t->experiment == experiment && t->revision == revision)
-            return &t->n;
+            return t;
     }
     if (a->n_count == COUNTS_MAX)
         world_fail(a->world, "too many trials to count");
-    a->count[a->n_count] = (struct trial_count){route, experiment, revision, 0};
-    return &a->count[a->n_count++].n;
+    a->count[a->n_count] = (struct trial_count){route, experiment, revision, 0, 0};
+    return &a->count[a->n_count++];
 }
 
-/* Only rows that were admitted under the trial, by its arms, may be in its numbers. */
+/* Only rows that were admitted under the trial, by its arms, may be in its numbers; what is
+ * unscored is counted beside them. */
+static void check_arm(struct audit *a, uint32_t route, uint64_t revision, uint64_t n_scored,
+                      uint64_t n_unscored, uint64_t experiment)
+{
+    const struct trial_count *own = count_of(a, route, experiment, revision);
+    if (n_scored > own->n_scored || n_unscored > own->n_unscored)
+        world_fail(a->world, "route %s: the trial counts %llu rows of revision %llu, %llu are its",
+                   a->course[route].route, (unsigned long long)n_scored,
+                   (unsigned long long)revision, (unsigned long long)own->n_scored);
+}
+
 static void check_trial(struct audit *a, uint32_t route)
 {
     struct policy_view v;
     policy_view(a->course[route].policy, &v);
+    const struct policy_action *n = &v.numbers;
     if (!v.challenger || strcmp(v.phase, "canary") != 0)
         return;
     uint64_t experiment = tag(str_from(v.experiment));
-    uint64_t n_champion = *count_of(a, route, experiment, v.champion);
-    uint64_t n_challenger = *count_of(a, route, experiment, v.challenger);
-    if (v.numbers.n_champion > n_champion || v.numbers.n_challenger > n_challenger)
-        world_fail(a->world, "route %s: the trial counts %llu and %llu rows, %llu and %llu are its",
-                   a->course[route].route, (unsigned long long)v.numbers.n_champion,
-                   (unsigned long long)v.numbers.n_challenger, (unsigned long long)n_champion,
-                   (unsigned long long)n_challenger);
+    check_arm(a, route, v.champion, n->n_champion, n->n_unscored_champion, experiment);
+    check_arm(a, route, v.challenger, n->n_challenger, n->n_unscored_challenger, experiment);
+    uint64_t n_unscored = n->n_unscored_champion + n->n_unscored_challenger;
+    if (n_unscored > a->trial_unscored[route])
+        a->sums.n_trial_unscored += n_unscored - a->trial_unscored[route];
+    a->trial_unscored[route] = n_unscored;
 }
 
 /* Rows and events. */
@@ -177,8 +190,9 @@ static void check_row(struct audit *a, const struct scored_row *row)
     f->is_committed = true;
     a->sums.n_rows++;
     a->sums.n_unscored += !row->is_scored;
-    if (row->is_scored)
-        ++*count_of(a, f->route, f->experiment, f->revision);
+    struct trial_count *t = count_of(a, f->route, f->experiment, f->revision);
+    t->n_scored += row->is_scored;
+    t->n_unscored += !row->is_scored;
 }
 
 static bool is_of_a_route_arm(const struct audit *a, const struct scored_row *row)
@@ -334,11 +348,15 @@ static void know_version(struct audit *a)
         know_route(a, i, &a->document[version].route[i]);
 }
 
-void audit_document(struct audit *a, const struct desired *d)
+void audit_document(struct audit *a, uint32_t engine, const struct desired *d)
 {
     if (!a->document)
         return;
     a->sums.n_documents++;
+    if (d->version <= a->handed[engine])
+        world_fail(a->world, "engine %u was handed version %llu after %llu", engine,
+                   (unsigned long long)d->version, (unsigned long long)a->handed[engine]);
+    a->handed[engine] = d->version;
     if (d->version > a->version)
         world_fail(a->world, "an engine heard of version %llu before it was committed",
                    (unsigned long long)d->version);
@@ -369,6 +387,7 @@ void audit_restart(struct audit *a, uint32_t engine, uint64_t version)
         world_fail(a->world, "engine %u starts with version %llu, which was never committed",
                    engine, (unsigned long long)version);
     a->applied[engine] = version;
+    a->handed[engine] = 0;
 }
 
 void audit_admission(struct audit *a, const struct flight *f)

@@ -16,8 +16,9 @@ void audit_free(struct audit *a);
 
 /* The controller has committed (or started): reads what is new. */
 void audit_commit(struct audit *a, const struct ledger *live);
-/* A document reached an engine: each of its routes is what committed decisions say. */
-void audit_document(struct audit *a, const struct desired *d);
+/* A document reached an engine: newer than any that this life of it was handed, and each of its
+ * routes is what committed decisions say. */
+void audit_document(struct audit *a, uint32_t engine, const struct desired *d);
 /* An engine goes over to a version; one goes on with it after a restart. */
 void audit_apply(struct audit *a, uint32_t engine, uint64_t version);
 void audit_restart(struct audit *a, uint32_t engine, uint64_t version);
@@ -32,6 +33,7 @@ void audit_end(struct audit *a);
 
 struct audit_sums {
     uint64_t n_rows, n_unscored, n_decisions, n_documents, n_gap, n_late, n_foreign, n_paused;
+    uint64_t n_trial_unscored; /* unscored rows that the law's trials counted as such */
     uint64_t n_action[ACTION_KIND_COUNT];
 };
 const struct audit_sums *audit_sums(const struct audit *a);

@@ -62,6 +62,7 @@ static void add(struct totals *t, const struct world *w)
     t->sums.n_late += s->n_late;
     t->sums.n_foreign += s->n_foreign;
     t->sums.n_paused += s->n_paused;
+    t->sums.n_trial_unscored += s->n_trial_unscored;
     for (int i = 0; i < ACTION_KIND_COUNT; i++)
         t->sums.n_action[i] += s->n_action[i];
     for (int i = 0; i < 3; i++)
@@ -131,6 +132,7 @@ static void check(struct report *report, const struct totals *t, uint64_t n_seed
 {
     report_at_least(report, "rows", (double)t->sums.n_rows, 0.5 * REQUESTS * (double)n_seeds);
     report_at_least(report, "unscored rows", (double)t->sums.n_unscored, 1);
+    report_at_least(report, "unscored rows in trials", (double)t->sums.n_trial_unscored, 1);
     report_at_least(report, "decisions", (double)t->sums.n_decisions, 1);
     if (n_seeds < MANY_SEEDS)
         return;
