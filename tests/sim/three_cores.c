@@ -132,8 +132,9 @@ static void check(struct report *report, const struct totals *t, uint64_t n_seed
 {
     report_at_least(report, "rows", (double)t->sums.n_rows, 0.5 * REQUESTS * (double)n_seeds);
     report_at_least(report, "unscored rows", (double)t->sums.n_unscored, 1);
-    report_at_least(report, "unscored rows in trials", (double)t->sums.n_trial_unscored, 1);
     report_at_least(report, "decisions", (double)t->sums.n_decisions, 1);
+    if (n_seeds > 1)
+        report_at_least(report, "unscored rows in trials", (double)t->sums.n_trial_unscored, 1);
     if (n_seeds < MANY_SEEDS)
         return;
     for (int i = 0; i < 3; i++)

@@ -60,7 +60,7 @@ struct flight {                /* one request from admission to its stored recor
 struct sim_engine {
     struct world *world;
     uint32_t index;
-    char id[8], path[128], address[24];
+    char id[16], path[128], address[32];
     struct outbox *outbox; /* NULL = the process is down */
     struct wire *wire;
     struct route_table *table, *pending;
