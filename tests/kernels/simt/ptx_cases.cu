@@ -4,6 +4,8 @@
 #include "kernels/cuda/hopper.h"
 #include "tests/kernels/simt/ptx_cases.h"
 
+#include <type_traits>
+
 #ifdef __CUDACC__
 #define TABLE PTX_CASES_CUDA
 #else
@@ -107,16 +109,32 @@ template <bool TRANSPOSED> void expect_matrices(const uint32_t *in, uint32_t *ou
     }
 }
 
+/* Pairs of bfloat16, for products of float16 as those. */
+__device__ __forceinline__ unsigned operand(unsigned pair, bf16)
+{
+    return pair;
+}
+__device__ __forceinline__ unsigned operand(unsigned pair, f16)
+{
+    f16 low, high;
+    from_float(low, low_bf16(pair));
+    from_float(high, high_bf16(pair));
+    return (unsigned)low.bits | (unsigned)high.bits << 16;
+}
+
 /* in: a [16][16], b [8][16] as pairs, both row after row; out: d [16][8]. */
-__global__ void product(const uint32_t *in, uint32_t *out)
+template <class T> __global__ void product(const uint32_t *in, uint32_t *out)
 {
     int l = (int)threadIdx.x, g = l / 4, t = l % 4;
     const uint32_t *b = in + 128;
-    unsigned a[4] = {in[g * 8 + t], in[(g + 8) * 8 + t], in[g * 8 + t + 4],
-                     in[(g + 8) * 8 + t + 4]};
-    unsigned both[2] = {b[g * 8 + t], b[g * 8 + t + 4]};
+    unsigned a[4] = {operand(in[g * 8 + t], T()), operand(in[(g + 8) * 8 + t], T()),
+                     operand(in[g * 8 + t + 4], T()), operand(in[(g + 8) * 8 + t + 4], T())};
+    unsigned both[2] = {operand(b[g * 8 + t], T()), operand(b[g * 8 + t + 4], T())};
     float d[4] = {1, 2, 3, 4};
-    mma_bf16(d, a, both);
+    if (std::is_same<T, bf16>::value)
+        mma_bf16(d, a, both);
+    else
+        mma_f16(d, a, both);
     for (int e = 0; e < 4; e++)
         out[(g + e / 2 * 8) * 8 + t * 2 + e % 2] = __float_as_uint(d[e]);
 }
@@ -353,7 +371,8 @@ extern "C" const ptx_case TABLE[] = {
     {"cp_async16", PTX_BITS, 256, 256, run<async_copies, 1, 32, 0>, expect_async_copies},
     {"ldmatrix_x4", PTX_BITS, 128, 128, run<matrices<false>, 1, 32, 0>, expect_matrices<false>},
     {"ldmatrix_x4_trans", PTX_BITS, 128, 128, run<matrices<true>, 1, 32, 0>, expect_matrices<true>},
-    {"mma_bf16", PTX_SMALL, 192, 128, run<product, 1, 32, 0>, expect_product},
+    {"mma_bf16", PTX_SMALL, 192, 128, run<product<bf16>, 1, 32, 0>, expect_product},
+    {"mma_f16", PTX_SMALL, 192, 128, run<product<f16>, 1, 32, 0>, expect_product},
     {"votes and shuffles", PTX_BITS, 32, 256, run<votes, 1, 32, 0>, NULL},
     {"from_float", PTX_FLOATS, 1024, 2048, run<to_numbers, 8, 128, 0>, NULL},
     {"to_float", PTX_BITS, 1024, 3072, run<from_numbers, 8, 128, 0>, NULL},

@@ -145,31 +145,31 @@ static void test_memory(void **state)
 static void test_warps(void **state)
 {
     (void)state;
-    check_range(3, 7);
+    check_range(3, 8);
 }
 
 static void test_numbers(void **state)
 {
     (void)state;
-    check_range(7, 9);
+    check_range(8, 10);
 }
 
 static void test_mbarrier(void **state)
 {
     (void)state;
-    check_range(9, 10);
+    check_range(10, 11);
 }
 
 static void test_tensor_load(void **state)
 {
     (void)state;
-    check_range(10, 11);
+    check_range(11, 12);
 }
 
 static void test_the_rest(void **state)
 {
     (void)state;
-    check_range(11, UINT32_MAX);
+    check_range(12, UINT32_MAX);
 }
 
 int main(void)
