@@ -44,6 +44,8 @@ struct kern_options {
     uint32_t max_tok;            /* largest n_tok of a step */
     const char *instruction_set; /* NULL: the best of this machine; others for tests */
     uint32_t device;             /* which of several; they are counted over again */
+    bool has_graphs; /* steps end with head or head_draw and nothing is read or written inside
+                        them: a device may launch the layers of a decoding step as one */
 };
 
 enum kern_gate {

@@ -66,7 +66,8 @@ int model_open(struct model **out, const struct gguf *file, const struct model_o
     const struct kern_options kern = {.n_threads = options->n_threads,
                                       .max_tok = options->max_batch_tokens,
                                       .instruction_set = options->instruction_set,
-                                      .device = options->ranks ? options->ranks->rank : 0};
+                                      .device = options->ranks ? options->ranks->rank : 0,
+                                      .has_graphs = !options->ranks && !options->no_graphs};
     TRY(m->ops->open(&m->device, &kern, e));
     TRY(m->arch->load(m, file, e));
     TRY(group_ready(m, e));

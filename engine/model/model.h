@@ -49,6 +49,7 @@ struct model_options {
     uint32_t max_batch_rows;     /* largest number of rows with logits in a batch */
     const char *instruction_set; /* of backend cpu; NULL: the best of this machine */
     struct comm *ranks;          /* kernels/comm: computes it together with others; NULL: alone */
+    bool no_graphs;              /* launch each op of a decoding step, for comparisons */
 };
 
 /* One step's work. Tokens of one sequence are consecutive and in order of position. */

@@ -55,6 +55,7 @@ int device_open(struct kern_device **out, const struct kern_options *o, const st
     d->dev = dev;
     d->kernels = kernels;
     d->max_tok = o->max_tok;
+    d->graphs.is_on = o->has_graphs;
     d->index = o->device;
     arena_init(&d->arena, SIZE_MAX / 2);
     rc = dev->open(o->device, e);
@@ -77,6 +78,7 @@ void device_close(struct kern_device *d)
     if (d->stream)
         d->dev->enter(d->index);
     device_leave(d);
+    device_graphs_close(d);
     if (d->stream)
         d->dev->stream_close(d->stream);
     for (size_t i = 0; i < d->n_taken; i++)
@@ -142,6 +144,12 @@ int device_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct
 {
     struct entered in = {d, body, arg};
     team_run(d->team, run_entered, &in);
+    if (d->graphs.has_failed) { /* a runtime that cannot capture: once more without */
+        d->graphs.has_failed = false;
+        d->graphs.is_again = true;
+        team_run(d->team, run_entered, &in);
+        d->graphs.is_again = false;
+    }
     d->dev->enter(d->index); /* the caller may be another thread than open's */
     int rc = device_ranks_finish(d, e);
     if (rc == ERR_OK)

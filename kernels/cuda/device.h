@@ -8,6 +8,7 @@
 
 #include "common/arena.h"
 #include "kernels/cuda/dev.h"
+#include "kernels/cuda/graphs.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/ops.h"
 #include "kernels/threads.h"
@@ -89,6 +90,7 @@ struct kern_device {
     uint32_t *count;
     struct device_ranks ranks;
     struct draw_stage draw;
+    struct device_graphs graphs;
 };
 
 enum { LOGITS_ROWS = 16 };

@@ -110,7 +110,7 @@ void device_head_draw(struct kern_device *d, const struct kern_buffer *x, uint32
                       struct kern_drawn *drawn, float *logits)
 {
     struct draw_stage *s = &d->draw;
-    if (n_row == 0)
+    if (!device_graph_end(d) || n_row == 0)
         return;
     upload_rows(d, draw, n_row);
     d->dev->copy(d->pick, row, n_row * sizeof *row, DEV_TO_DEVICE, d->stream);

@@ -91,6 +91,7 @@ int device_kv(struct kern_device *d, const struct kern_attn_shape *shape, struct
     struct kern_kv *kv = arena_alloc(&d->arena, sizeof *kv);
     if (!kv)
         return err_set(e, ERR_NOMEM, "backend %s: the KV cache", d->dev->name);
+    device_graphs_close(d); /* they name the cache before */
     *kv = (struct kern_kv){.shape = *shape};
     static const enum kv_format FORMATS[] = {[KERN_KV_F16] = KV_F16,
                                              [KERN_KV_INT8] = KV_INT8,
@@ -116,7 +117,7 @@ static void copy_in_layers(struct kern_device *d, const struct kern_kv *kv, void
 void device_copy_blocks(struct kern_device *d, struct kern_kv *kv, uint32_t n, const uint32_t *from,
                         const uint32_t *to)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && !d->graphs.is_again; i++) { /* else they are copied already */
         copy_in_layers(d, kv, kv->all.k, kv->layer_bytes, from[i], to[i]);
         copy_in_layers(d, kv, kv->all.v, kv->layer_bytes, from[i], to[i]);
         copy_in_layers(d, kv, kv->all.k_step, kv->layer_steps, from[i], to[i]);
@@ -145,6 +146,16 @@ static size_t plan_attention(struct kern_device *d, const struct kern_step *step
         }
     }
     return at + 3 * (size_t)n;
+}
+
+/* A power of two, so that few different ones are seen: chunks that a token has not cost a block
+ * that ends at once. */
+static uint32_t graph_chunks(uint32_t chunks, uint32_t max_position)
+{
+    uint32_t rounded = 1, most = max_position / ATTEND_CHUNK + 1;
+    while (rounded < chunks)
+        rounded *= 2;
+    return rounded < most ? rounded : most;
 }
 
 /* Token ids, positions, sequences and block tables, in one copy. The width of the tables is a power
@@ -183,6 +194,10 @@ void device_begin(struct kern_device *d, const struct kern_step *step, struct ke
     d->view = (struct step_view){d->stage.device + n, d->stage.device + 2 * (size_t)n,
                                  d->stage.device + 4 * (size_t)n, stride, n};
     d->max_chunks = last / ATTEND_CHUNK + 1;
+    if (d->graphs.is_on && n_rows == n && n <= GRAPH_TOKENS) {
+        d->max_chunks = graph_chunks(d->max_chunks, kv->shape.max_position);
+        device_graph_begin(d);
+    }
 }
 
 static void *layer_of(void *all, size_t layer_bytes, uint32_t index)
@@ -269,6 +284,8 @@ void device_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_
                  const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
                  float *logits)
 {
+    if (!device_graph_end(d))
+        return;
     if (n_row)
         d->dev->copy(d->pick, row, n_row * sizeof *row, DEV_TO_DEVICE, d->stream);
     for (uint32_t r = 0; r < n_row; r += LOGITS_ROWS) {

@@ -7,8 +7,10 @@
 #include "common/test.h"
 
 #include "common/rng.h"
+#include "engine/model/arch.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
+#include "kernels/cuda/device.h"
 #include "kernels/dtype.h"
 #include "tests/harness/tiny_model.h"
 #include "tests/kernels/simt/device.h"
@@ -275,6 +277,55 @@ static void test_same_bits_in_any_batch(void **state)
     close_file(&o);
 }
 
+static struct dev_graph *lose_graph(struct dev_stream *s)
+{
+    DEV_SIMT.graph_close(DEV_SIMT.capture_end(s));
+    return NULL;
+}
+
+/* Decoding in graphs gives the bits of launches one by one, while sequences grow past tables and
+ * other kinds of steps come between; also where the runtime cannot capture. */
+static void test_graphs(void **state)
+{
+    enum { LEN = 20 };
+    struct tiny_model t = tiny_model_default();
+    struct dev_ops failing = DEV_SIMT;
+    struct opened plain, with, without_capture;
+    struct opened *const others[] = {&with, &without_capture};
+    char path[40];
+    (void)state;
+    failing.capture_end = lose_graph;
+    simt_set_order(SIMT_SHUFFLED);
+    write_tiny(&t, path);
+    open_file(&with, path, "simt");
+    open_file(&without_capture, path, "simt");
+    open_file(&plain, path, "simt");
+    unlink(path);
+    plain.m->device->graphs.is_on = false;
+    without_capture.m->device->dev = &failing;
+    for (uint32_t p = 0; p < LEN; p++) {
+        struct batch b = {.n = 0};
+        for (uint32_t s = 0; s < N_SEQ - (p % 5 == 4); s++)
+            put(&b, s, p - (s == N_SEQ - 1) * (p / 5), 1); /* the last stands still at times */
+        run(&plain, &b, 5);
+        for (int i = 0; i < 2; i++) {
+            run(others[i], &b, 5);
+            assert_true(isfinite(plain.logits[0]));
+            assert_memory_equal(others[i]->logits, plain.logits,
+                                b.n * plain.n_vocab * sizeof *plain.logits);
+        }
+    }
+    const struct device_graphs *g = &with.m->device->graphs;
+    print_message("%u graphs, launched %u times\n", (unsigned)g->n_captured,
+                  (unsigned)g->n_replayed);
+    assert_true(g->n_captured == 4 && g->n_replayed == LEN - 4);
+    assert_true(!without_capture.m->device->graphs.is_on);
+    assert_int_equal(plain.m->device->graphs.n_captured, 0);
+    close_file(&with);
+    close_file(&without_capture);
+    close_file(&plain);
+}
+
 /* MILEPOST_TEST_MODEL_ON_SIMT: minutes with a real model. */
 static void test_real_model(void **state)
 {
@@ -291,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens), cmocka_unit_test(test_cache_types),
-        cmocka_unit_test(test_same_bits_in_any_batch), cmocka_unit_test(test_real_model)};
+        cmocka_unit_test(test_same_bits_in_any_batch), cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_real_model)};
     return cmocka_run_group_tests_name("kernels.simt.model", tests, NULL, NULL);
 }
