@@ -456,24 +456,26 @@ def choose(mutants, argued):
     return [mine[(seed[1] + i * len(mine) // 3) % len(mine)] for i in range(min(3, len(mine)))]
 
 
-def test(build, mutants, chosen, argued, is_quick, jobs):
+def test(o, mutants, chosen, argued):
     started = time.time()
     with tempfile.TemporaryDirectory(prefix="milepost-mutants-") as folder:
         scratch = Path(folder)
-        b = Build(build, scratch)
-        b.sources(chosen if is_quick else mutants)
-        files = sorted({m.file for m in chosen}) if is_quick else \
+        b = Build(o.build, scratch)
+        b.sources(chosen if o.quick else mutants)
+        files = sorted({m.file for m in chosen}) if o.quick else \
             sorted(p.name for p in KERNELS.glob("*.cu"))
         suites = []
-        for variant in ["check"] if is_quick else ["check", "fast"]:
-            objects = [b.object(f, variant) for f in files]
-            programs = {n: b.link(p, objects) for n, p in b.suites(variant)}
-            if is_quick:
+        for variant in ["check"] if o.quick else ["check", "fast"]:
+            wanted = [(n, p) for n, p in b.suites(variant)
+                      if not o.suites or f"{n}.{variant}" in o.suites.split(",")]
+            objects = [b.object(f, variant) for f in files if wanted]
+            programs = {n: b.link(p, objects) for n, p in wanted}
+            if o.quick:
                 suites = [QuickSuite(n, programs[n]) for n in QUICK if n in programs]
                 continue
             more = [Suite(f"{n}.{variant}", p, scratch) for n, p in programs.items()]
             suites += sorted((s for s in more if s.reached), key=lambda s: s.cpu_s)
-        try_mutants(chosen, suites, jobs)
+        try_mutants(chosen, suites, o.jobs)
     return report(chosen, argued, started)
 
 
@@ -484,6 +486,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--suites", default="", help="only these: ops.check,model.fast")
     o = parser.parse_args()
     mutants = all_mutants()
     argued, bad = read_argued(mutants)
@@ -499,7 +502,7 @@ def main():
     chosen = [m for m in mutants if not o.words or any(w in m.key for w in o.words)]
     if o.quick:
         chosen = choose(mutants, argued)
-    bad += test(o.build, mutants, chosen, argued, o.quick, o.jobs)
+    bad += test(o, mutants, chosen, argued)
     for line in bad:
         print(line)
     if bad:

@@ -187,9 +187,9 @@ static void test_caches_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_odd_shapes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_odd_shapes),
                                        cmocka_unit_test(test_extras),
+                                       cmocka_unit_test(test_types),
                                        cmocka_unit_test(test_extreme_values),
                                        cmocka_unit_test(test_head_size_refused),
                                        cmocka_unit_test(test_caches_refused)};
