@@ -157,7 +157,7 @@ static void test_experts(void **state)
                                     .sums = device->sums};
         a.group = (struct group_args){.expert = upload(CHOSEN, sizeof CHOSEN),
                                       .list = device_take(device, USED, sizeof(uint32_t)),
-                                      .tile = device_take(device, N, sizeof(struct expert_tile)),
+                                      .tile = device_take(device, USED, sizeof(struct expert_tile)),
                                       .n_pairs = USED,
                                       .n_expert = N,
                                       .width = EXPERT_TILE_SMALL,
