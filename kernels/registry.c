@@ -9,10 +9,7 @@ static const struct kern_ops *const BACKENDS[] = {
 #ifdef MILEPOST_WITH_CUDA
     &KERN_CUDA,
 #endif
-#ifndef MILEPOST_WITHOUT_CPU
-    &KERN_CPU,
-#endif
-    &KERN_REF, &KERN_SIMT};
+    &KERN_CPU, &KERN_REF, &KERN_SIMT};
 enum { N_BACKENDS = sizeof BACKENDS / sizeof *BACKENDS };
 
 const struct kern_ops *kern_at(uint32_t i)

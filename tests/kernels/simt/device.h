@@ -12,7 +12,6 @@
 #ifdef TEST_ON_CUDA
 
 #define TEST_BACKEND          "cuda"
-#define TEST_TRUTH            "ref" /* where there is no cpu, what a model's tokens are compared with */
 #define TEST_KERN             KERN_CUDA
 #define TEST_DEV              DEV_CUDA
 #define TEST_KERNELS          KERNELS_CUDA
@@ -34,7 +33,6 @@ static inline unsigned simt_take_reports(char *first, size_t n)
 #include "kernels/simt/simt.h"
 
 #define TEST_BACKEND "simt"
-#define TEST_TRUTH   "cpu"
 #define TEST_KERN    KERN_SIMT
 #define TEST_DEV     DEV_SIMT
 #define TEST_KERNELS KERNELS_SIMT

@@ -106,7 +106,7 @@ static void compare_tokens(const char *path, const int32_t *prompt, uint32_t n_p
     uint32_t n_ties = 0;
     char text[300];
     memcpy(token, prompt, n_prompt * sizeof *token);
-    open_file(&cpu, path, TEST_TRUTH);
+    open_file(&cpu, path, "cpu");
     open_file(&simt, path, TEST_BACKEND);
     for (uint32_t i = 0, first = 0, n = n_prompt; i < n_new; i++, first += n, n = 1) {
         advance(&cpu, token, first, n);
