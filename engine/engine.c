@@ -42,9 +42,10 @@ struct engine {
     struct reload *reload;
 };
 
-/* No backend of this build keeps anything on another device than the processor. */
 static const struct metric_desc GPU_MEMORY = {.name = "milepost_gpu_memory_used_bytes",
-                                              .help = "Memory held on a GPU; 0 on processors.",
+                                              .help =
+                                                  "Weights and key-value cache on a device with "
+                                                  "memory of its own; 0 on processors.",
                                               .type = METRIC_GAUGE};
 
 static int no_memory(struct err *e)
@@ -311,8 +312,9 @@ int engine_open(struct engine **out, const struct milepost_config *c, struct com
     arena_init(&g->arena, 4 * MiB);
     desired_init(&g->inbox);
     g->metrics = metrics_new();
-    metrics_add_one(g->metrics, &GPU_MEMORY);
+    struct metric *memory = metrics_add_one(g->metrics, &GPU_MEMORY);
     int rc = open_parts(g, e);
+    metric_set(memory, rc == ERR_OK ? (double)load_device_bytes(&g->load, &c->engine) : 0);
     if (rc != ERR_OK)
         engine_close(g);
     else

@@ -231,6 +231,15 @@ out:
     return rc;
 }
 
+uint64_t load_device_bytes(const struct load *l, const struct engine_config *c)
+{
+    const struct kern_ops *ops;
+    const struct model_info *m = model_get_info(l->model);
+    if (kern_find(BACKENDS[c->backend], &ops, NULL) != ERR_OK || !ops->memory)
+        return 0;
+    return m->weight_bytes + (uint64_t)l->n_kv_blocks * m->kv_bytes_per_block;
+}
+
 void load_close(struct load *l)
 {
     model_close(l->model);

@@ -30,6 +30,8 @@ MUST_USE int load_open(struct load *l, const struct engine_config *c, struct com
 MUST_USE int load_rank(struct model **out, const struct engine_config *c, struct comm *ranks,
                        struct arena *a, struct err *e);
 void load_close(struct load *l);
+/* Weights and KV pool of a backend with memory of its own; 0 for others. */
+uint64_t load_device_bytes(const struct load *l, const struct engine_config *c);
 /* Another file's weights for what l serves: the vocabulary must be the same, token by token, and
  * the KV pool gets the same size. Blocks for the load; any thread, while l stays open.
  * ERR_UNSUPPORTED with several ranks. */

@@ -91,6 +91,8 @@ def test_mem_fraction_decides_the_cache(make_system, tiny, monkeypatch):
         system = make_system(tiny)
         system.start("engine", extra=(*ON_SIMT, "--no-loop", "--set", "engine.kv_tokens=0",
                                       "--set", f"engine.mem_fraction={fraction}"))
+        used = re.search(r"^milepost_gpu_memory_used_bytes (\S+)", system.get("engine", "/metrics")[2], re.M)
+        assert 0.5 < float(used[1]) / (fraction * 2**31) <= 1
         tokens.append(int(re.findall(r"kv_tokens=(\d+)", system.tail("engine"))[-1]))
         assert ask(system, 1)[1] is None
         system.stop()
