@@ -37,7 +37,7 @@ ARGUED = Path(__file__).with_name("mutants.tsv")
 # One instruction a function: their device bodies are asm, compared on a device by tests/gpu.
 WRAPPERS = {"dialect.h", "ptx.h", "hopper.h", "number.h"}
 
-QUICK = ["traffic", "attend", "model", "ops"]  # suites, the cheapest first
+QUICK = ["traffic", "attend", "model", "ops", "draw"]  # suites, the cheapest first
 
 CALL = re.compile(r"\b(\w*(?:sync|fence|wait|arrive|commit|expect)\w*)\s*(?:<[^<>;()]*>)?\(")
 RELATION = re.compile(r" (<|>|<=|>=) ")
