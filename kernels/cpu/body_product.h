@@ -1,19 +1,19 @@
 /* kernels/cpu/body_product.h - one or two groups of rows times all tokens of a step, tile by tile.
- * Included after body_tile.h; TILE_RUN, from the includer, is how many tokens of a tile have their
- * sums in registers together. */
+ * Included after body_tile.h and body_store.h; TILE_RUN, from the includer, is how many tokens of a
+ * tile have their sums in registers together. */
 
 enum tile_kind { KIND_ONE, KIND_FIRST, KIND_LATER, TILE_KINDS };
 
 /* n_t as a constant. */
 INLINE void tile_constant(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
-                          uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])
+                          uint32_t n_t)
 {
     v16 own[TILE_GROUPS][TILE_TOKENS];
     UNROLL(2)
     for (uint32_t k = 0; k < TILE_GROUPS; k++)
         UNROLL(6)
     for (uint32_t t = 0; t < n_t; t++)
-        own[k][t] = v_set(0);
+        own[k][t] = c->from_block == 0 ? v_set(0) : c->sum[k][c->slot + t];
     if (!panel_is_quantised(layout))
         tile_float(layout, c, n_t, own);
     else
@@ -22,20 +22,19 @@ INLINE void tile_constant(enum panel_layout layout, enum tile_kind kind, const s
     for (uint32_t k = 0; k < TILE_GROUPS; k++)
         UNROLL(6)
     for (uint32_t t = 0; t < n_t; t++)
-        sum[k][c->slot + t] = own[k][t];
+        c->sum[k][c->slot + t] = own[k][t];
 }
 
 #define TILE_CASE(n)                                                                               \
     if (TILE_RUN >= (n) && n_t == (n)) {                                                           \
-        tile_constant(layout, kind, c, (n), sum);                                                  \
+        tile_constant(layout, kind, c, (n));                                                       \
         return;                                                                                    \
     }
 INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
-                     uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS]){
-    TILE_CASE(6) TILE_CASE(5) TILE_CASE(4) TILE_CASE(3) TILE_CASE(2) TILE_CASE(1)}
+                     uint32_t n_t){TILE_CASE(6) TILE_CASE(5) TILE_CASE(4) TILE_CASE(3) TILE_CASE(2)
+                                       TILE_CASE(1)}
 
-INLINE
-    void tile_one(enum panel_layout layout, const struct tile *c, v16 sum[TILE_GROUPS][TILE_TOKENS])
+INLINE void tile_one(enum panel_layout layout, const struct tile *c)
 {
     v16 own[TILE_GROUPS];
     UNROLL(2)
@@ -44,19 +43,19 @@ INLINE
     one_quant(layout, c, own);
     UNROLL(2)
     for (uint32_t k = 0; k < TILE_GROUPS; k++)
-        sum[k][0] = own[k];
+        c->sum[k][0] = own[k];
 }
 
 #define TILE_ONE(name, layout)                                                                     \
-    static void name(const struct tile *c, uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])        \
+    static void name(const struct tile *c, uint32_t n_t)                                           \
     {                                                                                              \
         (void)n_t;                                                                                 \
-        tile_one(layout, c, sum);                                                                  \
+        tile_one(layout, c);                                                                       \
     }
 #define TILE(name, layout, kind)                                                                   \
-    static void name(const struct tile *c, uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])        \
+    static void name(const struct tile *c, uint32_t n_t)                                           \
     {                                                                                              \
-        tile_run(layout, kind, c, n_t, sum);                                                       \
+        tile_run(layout, kind, c, n_t);                                                            \
     }
 TILE_ONE(one_4_offset, PANEL_4_OFFSET)
 TILE_ONE(one_4, PANEL_4)
@@ -74,7 +73,7 @@ TILE(any_f32, PANEL_F32, KIND_LATER)
 TILE(any_f16, PANEL_F16, KIND_LATER)
 TILE(any_bf16, PANEL_BF16, KIND_LATER)
 
-typedef void (*tile_fn)(const struct tile *c, uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS]);
+typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
 static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
     [PANEL_4_OFFSET] = {one_4_offset, first_4_offset, later_4_offset},
     [PANEL_4] = {one_4, first_4, later_4},
@@ -84,74 +83,71 @@ static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
     [PANEL_F16] = {any_f16, any_f16, any_f16},
     [PANEL_BF16] = {any_bf16, any_bf16, any_bf16}};
 
-INLINE void store_rows(float *out, v16 value, uint32_t n_rows, bool is_added)
-{
-    if (n_rows == LANES) {
-        v_store(out, is_added ? v_add(v_load(out), value) : value);
-        return;
-    }
-    float row[LANES];
-    v_store(row, value);
-    for (uint32_t i = 0; i < n_rows; i++)
-        out[i] = is_added ? out[i] + row[i] : row[i];
-}
-
 /* Group `from` of p as group `to` of a tile. */
-static void set_group(const struct product *p, uint32_t from, uint32_t to, struct tile *c)
+static void set_group(const struct product *p, uint32_t from, uint32_t to, struct slab *s,
+                      struct tile *c)
 {
     const struct panel *panel = p->panel[from];
-    uint32_t n_blocks = panel->cols / QUANT;
     const uint8_t *group = panel->data + p->group[from] * panel->group_bytes;
     c->cols = panel->cols;
     c->scales[to] = group;
     c->words[to] = group + panel->words_at;
-    c->unpacked[to] = p->scratch + (size_t)from * n_blocks * UNPACKED_BYTES;
+    c->unpacked[to] = s->unpacked[from];
     c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
     c->ahead[to] = group + (p->panel[0] == p->panel[1] ? 2 : 1) * panel->group_bytes;
 }
 
-static void store_tile(const struct product *p, uint32_t at, uint32_t n_t, v16 (*sum)[TILE_TOKENS])
+/* A tile's sums, at most TILE_RUN tokens at a time. */
+static void run_tile(const struct product *p, enum panel_layout layout, const struct slab *s,
+                     uint32_t tile, struct tile *c)
 {
-    bool is_gate = p->mode == PRODUCT_GATE_SILU || p->mode == PRODUCT_GATE_GELU;
-    for (uint32_t t = 0; t < n_t; t++) {
-        size_t offset = (at + t) * p->out_stride;
-        if (is_gate)
-            store_rows(p->out[0] + offset, gated(p->mode, sum[0][t], sum[1][t]), p->n_rows[0],
-                       false);
-        for (uint32_t k = 0; k < p->n_groups && !is_gate; k++)
-            store_rows(p->out[k] + offset, sum[k][t], p->n_rows[k], p->mode == PRODUCT_ADD);
+    uint32_t n = s->start[tile + 1] - s->start[tile];
+    c->x = p->x->quant + (size_t)(s->first + tile) * TILE_TOKENS * (c->cols / QUANT);
+    c->value = p->x->value + (size_t)s->start[tile] * c->cols;
+    for (uint32_t t = 0; t < n; t += TILE_RUN) {
+        bool is_first = tile == 0 && t == 0;
+        enum tile_kind kind = p->n_tok == 1 ? KIND_ONE : is_first ? KIND_FIRST : KIND_LATER;
+        c->slot = t;
+        TILES[layout][kind](c, n - t < TILE_RUN ? n - t : TILE_RUN);
     }
 }
 
-/* A tile's sums, at most TILE_RUN tokens at a time. */
-static void run_tile(const struct product *p, enum panel_layout layout, struct tile *c,
-                     uint32_t tile, v16 (*sum)[TILE_TOKENS])
+/* Group i, or both, times the tokens of a slab. A group alone fills the tile twice. */
+static void run_slab(const struct product *p, uint32_t i, bool is_pair, struct slab *s)
 {
-    uint32_t from = tile_start(p->n_tok, tile), n = tile_start(p->n_tok, tile + 1) - from;
-    c->x = p->x->quant + (size_t)tile * TILE_TOKENS * (c->cols / QUANT);
-    c->value = p->x->value + (size_t)from * c->cols;
-    for (uint32_t t = 0; t < n; t += TILE_RUN) {
-        enum tile_kind kind = p->n_tok == 1 ? KIND_ONE : from + t == 0 ? KIND_FIRST : KIND_LATER;
-        c->slot = t;
-        TILES[layout][kind](c, n - t < TILE_RUN ? n - t : TILE_RUN, sum);
+    struct tile c = {.cols = 0};
+    for (uint32_t k = 0; k < TILE_GROUPS; k++)
+        set_group(p, is_pair ? k : i, k, s, &c);
+    enum panel_layout layout = p->panel[i]->layout;
+    uint32_t n_blocks = c.cols / QUANT;
+    bool is_cut = panel_is_quantised(layout) && c.unpacked_step > 0;
+    uint32_t n_chunks = is_cut ? (n_blocks + CHUNK_BLOCKS - 1) / CHUNK_BLOCKS : 1;
+    for (uint32_t chunk = 0; chunk < n_chunks; chunk++) {
+        c.from_block = n_blocks * chunk / n_chunks;
+        c.to_block = n_blocks * (chunk + 1) / n_chunks;
+        for (uint32_t tile = 0; tile < s->n; tile++) {
+            c.sum[0] = s->sum[tile][i];
+            if (TILE_GROUPS == 2)
+                c.sum[TILE_GROUPS - 1] = is_pair ? s->sum[tile][1] : s->spare;
+            run_tile(p, layout, s, tile, &c);
+            if (chunk + 1 == n_chunks && (is_pair || i + 1 == p->n_groups))
+                STORES[p->mode](p, s, tile); /* while the next tile is computed */
+        }
     }
 }
 
 /* Both groups in one tile where it is that wide and they are alike. */
 static void rows_product(const struct product *p)
 {
-    struct tile c[2] = {{.cols = 0}, {.cols = 0}};
+    struct slab s;
+    uint32_t n_tiles = tile_count(p->n_tok);
     bool is_pair =
         TILE_GROUPS == 2 && p->n_groups == 2 && p->panel[0]->layout == p->panel[1]->layout;
-    uint32_t n_passes = is_pair ? 1 : p->n_groups;
-    for (uint32_t i = 0; i < n_passes; i++)
-        for (uint32_t k = 0; k < TILE_GROUPS; k++)
-            set_group(p, is_pair ? k : i, k, &c[i]); /* a group alone fills the tile twice */
-    for (uint32_t tile = 0; tile < tile_count(p->n_tok); tile++) {
-        v16 sum[2 + TILE_GROUPS - 1][TILE_TOKENS];
-        for (uint32_t i = 0; i < n_passes; i++)
-            run_tile(p, p->panel[i]->layout, &c[i], tile, &sum[i]);
-        uint32_t from = tile_start(p->n_tok, tile);
-        store_tile(p, from, tile_start(p->n_tok, tile + 1) - from, sum);
+    for (s.first = 0; s.first < n_tiles; s.first += SLAB_TILES) {
+        s.n = n_tiles - s.first < SLAB_TILES ? n_tiles - s.first : SLAB_TILES;
+        for (uint32_t tile = 0; tile <= s.n; tile++)
+            s.start[tile] = tile_start(p->n_tok, s.first + tile);
+        for (uint32_t i = 0; i < (is_pair ? 1 : p->n_groups); i++)
+            run_slab(p, i, is_pair, &s);
     }
 }

@@ -1,46 +1,22 @@
 /* kernels/cpu/body_tile.h - sums of one tile: one or two groups of 16 rows times 1 to TILE_TOKENS
- * tokens. Included after body_quantise.h.
+ * tokens. Included after body_unpack.h.
  *
  * Whatever the tile, a (row, token) sum goes through the columns in order in one accumulator: the
  * same bits for one token as for five hundred. layout and n_t are constants at every call, so that
  * the compiler unrolls and keeps the tile in registers. A dot product waits five cycles for the one
  * before it and two start in a cycle, so twelve sums side by side keep the processor busy. */
 
-struct tile {
-    const uint8_t *scales[TILE_GROUPS], *words[TILE_GROUPS];
-    uint8_t *unpacked[TILE_GROUPS];    /* nibbles as bytes, written by the first tile of a group */
-    uint32_t unpacked_step;            /* from block to block; 0 where no other tile follows */
-    const uint8_t *ahead[TILE_GROUPS]; /* the next group in this place */
-    uint32_t cols;
-    const struct quant_block *x; /* of the tile */
-    const float *value;          /* [tokens, cols] */
-    uint32_t slot;               /* of the first token meant in the tile */
-};
-
-/* Which tile of a group it is. */
-enum tile_turn { TILE_FIRST, TILE_LATER };
-
-/* Fetches what the next group in this place will need, a share with every block. */
-INLINE void prefetch(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
+/* Adds scale * (d * dots + m * sum) of 32 columns. Without an offset the dots have it in them. */
+INLINE v16 add_scaled(enum panel_layout layout, v16 sum, i16 dots, struct scales s,
+                      const struct quant_block *x)
 {
-    const uint32_t n_bytes = panel_scale_bytes(layout) + panel_word_bytes(layout);
-    const uint8_t *p = c->ahead[k] + (size_t)b * n_bytes;
-    UNROLL(9)
-    for (uint32_t i = 0; i < n_bytes; i += 64)
-        v_prefetch(p + i);
+    sum = v_fma(i_to_v(dots), v_mul(s.d, v_set(x->scale)), sum);
+    return panel_has_offset(layout) ? v_fma(s.m, v_set(x->sum), sum) : sum;
 }
 
 INLINE i16 dot_word(enum panel_layout layout, i16 sum, bytes w, const int8_t *a)
 {
     return panel_has_nibbles(layout) ? i_dot_nibbles(sum, w, a) : i_dot(sum, w, a);
-}
-
-/* Adds scale * (d * dots + m * sum) of 32 columns. Without an offset the dots have it in them. */
-INLINE v16 add_scaled(enum panel_layout layout, v16 sum, i16 dots, const uint8_t *scales,
-                      const struct quant_block *x)
-{
-    sum = v_fma(i_to_v(dots), v_mul(v_load_half(scales), v_set(x->scale)), sum);
-    return panel_has_offset(layout) ? v_fma(v_load_half(scales + 32), v_set(x->sum), sum) : sum;
 }
 
 /* Where dots start from, times 128; the middle of q where it is 128. */
@@ -93,13 +69,12 @@ INLINE void one_quant(enum panel_layout layout, const struct tile *c, v16 sum[TI
         for (uint32_t k = 0; k < TILE_GROUPS; k++) {
             prefetch(layout, c, k, b);
             i16 dots = dot_packed(layout, c->words[k] + (size_t)b * panel_word_bytes(layout), x);
-            sum[k] = add_scaled(layout, sum[k], dots,
-                                c->scales[k] + (size_t)b * panel_scale_bytes(layout), x);
+            sum[k] = add_scaled(layout, sum[k], dots, packed_scales(layout, c, k, b), x);
         }
     }
 }
 
-/* The dots of 32 columns with unpacked weights. */
+/* The dots of 32 columns. */
 INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[TILE_GROUPS],
                      const struct quant_block *x, uint32_t n_t, i16 sum[TILE_GROUPS][TILE_TOKENS])
 {
@@ -128,49 +103,27 @@ INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[TILE_GROUP
     }
 }
 
-INLINE void unpack_block(const uint8_t *words, uint8_t *unpacked)
-{
-    UNROLL(4)
-    for (uint32_t j = 0; j < 4; j++) {
-        bytes w = b_load(words + WORD_BYTES * j);
-        b_store(unpacked + WORD_BYTES * j, b_low(w));
-        b_store(unpacked + WORD_BYTES * (4 + j), b_high(w));
-    }
-}
-
-/* The words of block b as bytes. */
-INLINE const uint8_t *bytes_of(enum panel_layout layout, enum tile_turn turn, const struct tile *c,
-                               uint32_t k, uint32_t b)
-{
-    const uint8_t *words = c->words[k] + (size_t)b * panel_word_bytes(layout);
-    if (!panel_has_nibbles(layout))
-        return words;
-    uint8_t *unpacked = c->unpacked[k] + (size_t)b * c->unpacked_step;
-    if (turn == TILE_FIRST)
-        unpack_block(words, unpacked);
-    return unpacked;
-}
-
 INLINE void tile_quant(enum panel_layout layout, enum tile_turn turn, const struct tile *c,
                        uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])
 {
-    const struct quant_block *x = c->x + c->slot;
-    for (uint32_t b = 0; b < c->cols / QUANT; b++, x += TILE_TOKENS) {
+    const struct quant_block *x = c->x + (size_t)c->from_block * TILE_TOKENS + c->slot;
+    for (uint32_t b = c->from_block; b < c->to_block; b++, x += TILE_TOKENS) {
         const uint8_t *w[TILE_GROUPS];
         i16 dots[TILE_GROUPS][TILE_TOKENS];
         UNROLL(2)
         for (uint32_t k = 0; k < TILE_GROUPS; k++) {
-            w[k] = bytes_of(layout, turn, c, k, b);
             if (turn == TILE_FIRST)
-                prefetch(layout, c, k, b);
+                unpack_block(layout, c, k, b);
+            w[k] = bytes_of(layout, c, k, b);
         }
         dot_tile(layout, w, x, n_t, dots);
         UNROLL(2)
-        for (uint32_t k = 0; k < TILE_GROUPS; k++)
+        for (uint32_t k = 0; k < TILE_GROUPS; k++) {
+            struct scales s = scales_of(layout, turn, c, k, b);
             UNROLL(6)
-        for (uint32_t t = 0; t < n_t; t++)
-            sum[k][t] = add_scaled(layout, sum[k][t], dots[k][t],
-                                   c->scales[k] + (size_t)b * panel_scale_bytes(layout), x + t);
+            for (uint32_t t = 0; t < n_t; t++)
+                sum[k][t] = add_scaled(layout, sum[k][t], dots[k][t], s, x + t);
+        }
     }
 }
 

@@ -124,12 +124,6 @@ static bool take_activations(struct memory *m, uint32_t n, uint32_t cols, struct
     return a->value && a->quant;
 }
 
-static bool take_scratch(struct memory *m, uint32_t cols, struct thread_scratch *s)
-{
-    s->unpacked = memory_take(m, (size_t)2 * (cols / QUANT), UNPACKED_BYTES);
-    return take_activations(m, TILE_TOKENS, cols, &s->own) && s->unpacked;
-}
-
 /* Wide enough for the widest matrix seen. */
 static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
 {
@@ -137,7 +131,7 @@ static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
         return ERR_OK;
     bool ok = take_activations(&d->scratch_memory, d->max_tok, cols, &d->shared);
     for (uint32_t i = 0; i < team_size(d->team); i++)
-        ok = ok && take_scratch(&d->scratch_memory, cols, &d->scratch[i]);
+        ok = ok && take_activations(&d->scratch_memory, TILE_TOKENS, cols, &d->scratch[i].own);
     d->max_cols = cols;
     return ok ? ERR_OK : no_memory("scratch", e);
 }

@@ -58,7 +58,6 @@ struct attention {      /* of the step, made by attend_plan.c; arrays are sized 
 struct thread_scratch {
     struct activations own; /* of up to TILE_TOKENS tokens, made by each thread for itself */
     uint64_t job;           /* whose they are */
-    uint8_t *unpacked;      /* [2][cols / 32][UNPACKED_BYTES] */
     float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
     uint32_t *words;        /* [2 * d_head][MAX_QUERIES] */
     float *part;            /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */

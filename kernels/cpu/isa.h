@@ -32,7 +32,7 @@ enum panel_layout {
     PANEL_BF16,
     PANEL_LAYOUTS
 };
-enum { WORD_BYTES = 64, UNPACKED_BYTES = 8 * WORD_BYTES };
+enum { WORD_BYTES = 64, BLOCK_BYTES = 8 * WORD_BYTES }; /* of 32 columns in bytes */
 
 struct panel {
     enum panel_layout layout;
@@ -60,8 +60,12 @@ static inline uint32_t panel_scale_bytes(enum panel_layout l)
 }
 static inline uint32_t panel_word_bytes(enum panel_layout l)
 {
-    return panel_has_nibbles(l) ? UNPACKED_BYTES / 2 : UNPACKED_BYTES;
+    return panel_has_nibbles(l) ? BLOCK_BYTES / 2 : BLOCK_BYTES;
 }
+
+/* A block of 32 columns as every step of several tokens reads it: nibbles as bytes, then, of all
+ * quantised layouts, the scales and the offsets as float32. */
+enum { SCALES_AT = BLOCK_BYTES, UNPACKED_BYTES = SCALES_AT + 2 * WORD_BYTES };
 
 /* Steps of a number in two bytes, 128 * coarse + fine. */
 #define QUANT_STEPS (127.0f * 128.0f)
@@ -120,7 +124,6 @@ struct product {
     size_t out_stride;  /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
-    uint8_t *scratch; /* [2][cols / 32][UNPACKED_BYTES], for weights unpacked once */
 };
 
 /* Keys and values of one KV head in one block, by kern_kv_type:

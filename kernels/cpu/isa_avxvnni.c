@@ -11,7 +11,11 @@
 
 #include "kernels/cpu/body_quantise.h"
 
+#include "kernels/cpu/body_unpack.h"
+
 #include "kernels/cpu/body_tile.h"
+
+#include "kernels/cpu/body_store.h"
 
 #define TILE_RUN 3
 #include "kernels/cpu/body_product.h"

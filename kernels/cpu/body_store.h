@@ -1,0 +1,61 @@
+/* kernels/cpu/body_store.h - sums of a slab of tiles, and how a tile of them becomes rows of the
+ * result. Included after body_tile.h. */
+
+/* The rows that exist, n_rows of 16. */
+static void store_few(float *out, v16 value, uint32_t n_rows, bool is_added)
+{
+    float row[LANES];
+    v_store(row, value);
+    for (uint32_t i = 0; i < n_rows; i++)
+        out[i] = is_added ? out[i] + row[i] : row[i];
+}
+
+INLINE void store_rows(float *out, v16 value, uint32_t n_rows, bool is_added)
+{
+    if (n_rows < LANES)
+        store_few(out, value, n_rows, is_added);
+    else
+        v_store(out, is_added ? v_add(v_load(out), value) : value);
+}
+
+/* Tiles go over the columns in chunks whose weights, made ready, stay in the first cache, and over
+ * the tokens in slabs whose sums are kept meanwhile. */
+enum { SLAB_TILES = 32, CHUNK_BLOCKS = 24 };
+struct slab {
+    v16 sum[SLAB_TILES][2][TILE_TOKENS], spare[TILE_TOKENS];
+    _Alignas(64) uint8_t unpacked[2][CHUNK_BLOCKS * UNPACKED_BYTES];
+    uint32_t first, n;              /* tiles */
+    uint32_t start[SLAB_TILES + 1]; /* their first tokens, and the end */
+};
+
+/* One of the modes as a constant. */
+INLINE void store_mode(const struct product *p, enum product_mode mode, const struct slab *s,
+                       uint32_t tile)
+{
+    const bool is_gate = mode == PRODUCT_GATE_SILU || mode == PRODUCT_GATE_GELU;
+    const v16(*sum)[TILE_TOKENS] = s->sum[tile];
+    size_t offset = s->start[tile] * p->out_stride;
+    for (uint32_t t = 0; t < s->start[tile + 1] - s->start[tile]; t++, offset += p->out_stride) {
+        if (is_gate)
+            store_rows(p->out[0] + offset, gated(mode, sum[0][t], sum[1][t]), p->n_rows[0], false);
+        else
+            store_rows(p->out[0] + offset, sum[0][t], p->n_rows[0], mode == PRODUCT_ADD);
+        if (!is_gate && p->n_groups == 2)
+            store_rows(p->out[1] + offset, sum[1][t], p->n_rows[1], mode == PRODUCT_ADD);
+    }
+}
+
+#define STORE_TILE(name, mode)                                                                     \
+    static void store_##name(const struct product *p, const struct slab *s, uint32_t tile)         \
+    {                                                                                              \
+        store_mode(p, mode, s, tile);                                                              \
+    }
+STORE_TILE(plainly, PRODUCT_STORE)
+STORE_TILE(added, PRODUCT_ADD)
+STORE_TILE(silu, PRODUCT_GATE_SILU)
+STORE_TILE(gelu, PRODUCT_GATE_GELU)
+static void (*const STORES[])(const struct product *p, const struct slab *s,
+                              uint32_t tile) = {[PRODUCT_STORE] = store_plainly,
+                                                [PRODUCT_ADD] = store_added,
+                                                [PRODUCT_GATE_SILU] = store_silu,
+                                                [PRODUCT_GATE_GELU] = store_gelu};

@@ -1,0 +1,85 @@
+/* kernels/cpu/body_unpack.h - what a tile works on: weights as they are packed, and blocks of 32
+ * columns that its first tile makes ready for the later ones. Included after body_quantise.h. */
+
+struct tile {
+    const uint8_t *scales[TILE_GROUPS], *words[TILE_GROUPS];
+    uint8_t *unpacked[TILE_GROUPS];      /* blocks, written by the first tile of a group */
+    uint32_t unpacked_step;              /* from block to block; 0 where no other tile follows */
+    const uint8_t *ahead[TILE_GROUPS];   /* the next group in this place */
+    uint32_t cols, from_block, to_block; /* blocks of 32 columns that are added */
+    const struct quant_block *x;         /* of the tile */
+    const float *value;                  /* [tokens, cols] */
+    uint32_t slot;                       /* of the first token meant in the tile */
+    v16 *sum[TILE_GROUPS];               /* [TILE_TOKENS] so far */
+};
+
+/* Which tile of a group it is. */
+enum tile_turn { TILE_FIRST, TILE_LATER };
+
+/* Fetches what the next group in this place will need, a share with every block. */
+INLINE void prefetch(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
+{
+    const uint32_t n_bytes = panel_scale_bytes(layout) + panel_word_bytes(layout);
+    const uint8_t *p = c->ahead[k] + (size_t)b * n_bytes;
+    UNROLL(9)
+    for (uint32_t i = 0; i < n_bytes; i += 64)
+        v_prefetch(p + i);
+}
+
+/* Scales and offsets of a block. */
+struct scales {
+    v16 d, m;
+};
+
+INLINE struct scales packed_scales(enum panel_layout layout, const struct tile *c, uint32_t k,
+                                   uint32_t b)
+{
+    const uint8_t *s = c->scales[k] + (size_t)b * panel_scale_bytes(layout);
+    return (struct scales){v_load_half(s),
+                           panel_has_offset(layout) ? v_load_half(s + 32) : v_set(0)};
+}
+
+INLINE void unpack_words(const uint8_t *words, uint8_t *unpacked)
+{
+    UNROLL(4)
+    for (uint32_t j = 0; j < 4; j++) {
+        bytes w = b_load(words + WORD_BYTES * j);
+        b_store(unpacked + WORD_BYTES * j, b_low(w));
+        b_store(unpacked + WORD_BYTES * (4 + j), b_high(w));
+    }
+}
+
+INLINE uint8_t *unpacked_at(const struct tile *c, uint32_t k, uint32_t b)
+{
+    return c->unpacked[k] + (size_t)(b - c->from_block) * c->unpacked_step;
+}
+
+/* By the first tile. */
+INLINE void unpack_block(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
+{
+    prefetch(layout, c, k, b);
+    if (panel_has_nibbles(layout))
+        unpack_words(c->words[k] + (size_t)b * panel_word_bytes(layout), unpacked_at(c, k, b));
+    if (c->unpacked_step > 0) {
+        struct scales s = packed_scales(layout, c, k, b);
+        float *scales = (float *)(void *)(unpacked_at(c, k, b) + SCALES_AT);
+        v_store(scales, s.d);
+        v_store(scales + LANES, s.m);
+    }
+}
+
+INLINE struct scales scales_of(enum panel_layout layout, enum tile_turn turn, const struct tile *c,
+                               uint32_t k, uint32_t b)
+{
+    const float *s = (const float *)(const void *)(unpacked_at(c, k, b) + SCALES_AT);
+    return turn == TILE_FIRST ? packed_scales(layout, c, k, b)
+                              : (struct scales){v_load(s), v_load(s + LANES)};
+}
+
+/* The words of block b as bytes. */
+INLINE const uint8_t *bytes_of(enum panel_layout layout, const struct tile *c, uint32_t k,
+                               uint32_t b)
+{
+    return panel_has_nibbles(layout) ? unpacked_at(c, k, b)
+                                     : c->words[k] + (size_t)b * panel_word_bytes(layout);
+}
