@@ -58,10 +58,16 @@ suites() {
     find "$BUILD/test" -maxdepth 1 -type f -executable -name 'cuda_*' ! -name cuda_ptx | sort
 }
 
+# What a toolkit without them lacks (NCCL, cuBLAS), as torch brought it.
+wheels() {
+    python3 -c 'import glob, nvidia
+print(";".join(sorted(d for p in nvidia.__path__ for d in glob.glob(p + "/*/"))))' 2>/dev/null
+}
+
 build() {
     local werror=OFF # of the compilers known here only
     [ "$mode" = dry ] && werror=ON
-    cmake --preset gpu -B "$BUILD" -DMILEPOST_WERROR=$werror &&
+    cmake --preset gpu -B "$BUILD" -DMILEPOST_WERROR=$werror "-DCUDA_WHEELS=$(wheels)" &&
         cmake --build "$BUILD" -j "$(nproc)" --target kernel-test ptx-test engine-bench
 }
 
@@ -74,6 +80,8 @@ environment() {
     g++ --version | head -1
     nproc
     free -g | head -2
+    ls /usr/local/cuda/lib64 2>/dev/null | grep -E 'cudart|cublas|nccl'
+    wheels
     python3 -c 'import torch, transformers; print(torch.__version__, transformers.__version__)'
 }
 
@@ -112,12 +120,12 @@ if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     echo "no CUDA toolkit: skipped"
     exit $NO_DEVICE
 fi
-export -f build environment resources
+export -f wheels build environment resources
 if [ "$mode" = dry ] && nvidia-smi -L 2>/dev/null | grep -q GPU; then
     echo "this machine has a GPU: run without dry"
     exit $NO_DEVICE
 fi
-[ "$mode" = dry ] || stage env 20 bash -c environment
+[ "$mode" = dry ] || stage env 40 bash -c environment
 if ! stage build 400 bash -c build; then
     grep -E -A5 'error|FAILED' "$LOGS/build.txt" | head -60
     tail -n 5 "$LOGS/build.txt"
