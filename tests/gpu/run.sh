@@ -126,7 +126,9 @@ if [ "$mode" = dry ] && nvidia-smi -L 2>/dev/null | grep -q GPU; then
     exit $NO_DEVICE
 fi
 [ "$mode" = dry ] || stage env 40 bash -c environment
-if ! stage build 400 bash -c build; then
+build_limit=400
+[ "$mode" = dry ] && LIMIT=1500 build_limit=1200 # two busy cores
+if ! stage build $build_limit bash -c build; then
     grep -E -A5 'error|FAILED' "$LOGS/build.txt" | head -60
     tail -n 5 "$LOGS/build.txt"
     exit 1
