@@ -18,7 +18,12 @@
 
 enum { ANSWER_BYTES = 32 * 1024 * 1024, MAX_LIMIT = 1000, MAX_HOURS = 24 * 366 * 10 };
 
-enum { POST_ROUTES = 10 };
+enum { POST_ROUTES = 10, READ_ROUTES = 12 };
+
+struct read_route {
+    struct api *api;
+    const struct read *read;
+};
 
 struct post_route {
     struct api *api;
@@ -29,6 +34,7 @@ struct api {
     struct api_options o;
     struct store *store; /* read-only, of this thread */
     struct post_route post[POST_ROUTES];
+    struct read_route read[READ_ROUTES];
 };
 
 void api_error_body(int status, const char *message, struct buf *out)
@@ -91,6 +97,19 @@ struct read_query {
     struct str route;
     int64_t limit, after;
     bool worst;
+    struct str id;  /* the end of the path */
+    int64_t number; /* the same, where it is one */
+};
+
+typedef int read_fn(struct store *s, const struct read_query *q, json_t **out, struct err *e);
+
+enum read_key { BY_ROUTE, BY_ID, BY_NUMBER };
+
+struct read {
+    const char *path; /* the key takes the place of an asterisk at its end */
+    enum read_key key;
+    int64_t limit; /* of rows, when the query names none */
+    read_fn *fn;
 };
 
 static int read_common(struct api *a, struct http_request *r, int64_t limit, struct read_query *q,
@@ -104,6 +123,54 @@ static int read_common(struct api *a, struct http_request *r, int64_t limit, str
         rc = query_int(r, "limit", 1, MAX_LIMIT, &q->limit, e);
     return rc == ERR_OK ? query_int(r, "after", 0, INT64_MAX, &q->after, e) : rc;
 }
+
+static int read_key(struct http_request *r, const struct read *read, struct read_query *q,
+                    struct err *e)
+{
+    struct str path = http_request_path(r);
+    q->id = str_slice(path, strlen(read->path) - 1, path.n);
+    return read->key == BY_NUMBER ? str_to_i64(q->id, &q->number, e) : ERR_OK;
+}
+
+static void get_read(struct http_request *r, void *ctx)
+{
+    const struct read_route *route = ctx;
+    struct read_query q = {0};
+    struct err e = {0};
+    json_t *v = NULL;
+    int rc = route->read->key == BY_ROUTE ? read_common(route->api, r, route->read->limit, &q, &e)
+                                          : read_key(r, route->read, &q, &e);
+    if (rc == ERR_OK)
+        rc = route->read->fn(route->api->store, &q, &v, &e);
+    reply_json(r, v, rc, &e);
+}
+
+#define READ(name, call)                                                                           \
+    static int name(struct store *s, const struct read_query *q, json_t **out, struct err *e)      \
+    {                                                                                              \
+        return call;                                                                               \
+    }
+READ(revisions, api_read_revisions(s, q->route, q->limit, out, e))
+READ(decisions, api_read_decisions(s, q->route, q->after, q->limit, out, e))
+READ(decision, api_read_decision(s, q->number, out, e))
+READ(why, api_read_why(s, q->number, out, e))
+READ(scores, api_read_scores(s, q->route, q->worst, q->limit, out, e))
+READ(load, api_read_load(s, q->route, clock_wall(&CLOCK_REAL).us, out, e))
+READ(experiments, api_experiment_list(s, q->route, q->limit, out, e))
+READ(experiment, api_experiment_report(s, q->id, out, e))
+READ(datasets, api_read_datasets(s, q->route, q->limit, out, e))
+READ(dataset, api_read_dataset(s, q->id, out, e))
+READ(notices, api_read_notices(s, q->limit, out, e))
+READ(orders, api_read_orders(s, q->limit, out, e))
+
+static const struct read READS[READ_ROUTES] = {
+    {"/api/revisions", BY_ROUTE, 50, revisions},    {"/api/decisions", BY_ROUTE, 50, decisions},
+    {"/api/decisions/*", BY_NUMBER, 0, decision},   {"/v1/decisions/*", BY_NUMBER, 0, why},
+    {"/api/scores", BY_ROUTE, 20, scores},          {"/api/load", BY_ROUTE, 1, load},
+    {"/v1/experiments", BY_ROUTE, 20, experiments}, {"/v1/experiments/*", BY_ID, 0, experiment},
+    {"/api/datasets", BY_ROUTE, 20, datasets},      {"/api/datasets/*", BY_ID, 0, dataset},
+    {"/api/webhooks", BY_ROUTE, 50, notices},       {"/api/engine/orders", BY_ROUTE, 50, orders},
+};
 
 static void get_status(struct http_request *r, void *ctx)
 {
@@ -139,73 +206,6 @@ static void get_metrics(struct http_request *r, void *ctx)
     buf_free(&b);
 }
 
-static void get_revisions(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 50, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_read_revisions(a->store, q.route, q.limit, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_decisions(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 50, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_read_decisions(a->store, q.route, q.after, q.limit, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-/* The number at the end of the path. */
-static int path_number(struct http_request *r, size_t n_prefix, int64_t *out, struct err *e)
-{
-    struct str path = http_request_path(r);
-    return str_to_i64(str_slice(path, n_prefix, path.n), out, e);
-}
-
-static void get_decision(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct err e = {0};
-    json_t *v = NULL;
-    int64_t number = 0;
-    int rc = path_number(r, sizeof "/api/decisions/" - 1, &number, &e);
-    if (rc == ERR_OK)
-        rc = api_read_decision(a->store, number, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_why(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct err e = {0};
-    json_t *v = NULL;
-    int64_t number = 0;
-    int rc = path_number(r, sizeof "/v1/decisions/" - 1, &number, &e);
-    if (rc == ERR_OK)
-        rc = api_read_why(a->store, number, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_scores(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 20, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_read_scores(a->store, q.route, q.worst, q.limit, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
 static void get_params(struct http_request *r, void *ctx)
 {
     struct api *a = ctx;
@@ -216,18 +216,6 @@ static void get_params(struct http_request *r, void *ctx)
     if (rc == ERR_OK)
         rc = api_read_params(a->store, q.route, &v, &e);
     json_object_set_new(v, "needs_key", json_boolean(a->o.admin_key.n > 0));
-    reply_json(r, v, rc, &e);
-}
-
-static void get_load(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 1, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_read_load(a->store, q.route, clock_wall(&CLOCK_REAL).us, &v, &e);
     reply_json(r, v, rc, &e);
 }
 
@@ -253,76 +241,6 @@ static void get_series(struct http_request *r, void *ctx)
         json_decref(trend);
     }
     buf_free(&b);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_experiments(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 20, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_experiment_list(a->store, q.route, q.limit, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_experiment(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct err e = {0};
-    json_t *v = NULL;
-    struct str path = http_request_path(r);
-    struct str id = str_slice(path, sizeof "/v1/experiments/" - 1, path.n);
-    int rc = api_experiment_report(a->store, id, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_datasets(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 20, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_read_datasets(a->store, q.route, q.limit, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_dataset(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct err e = {0};
-    json_t *v = NULL;
-    struct str path = http_request_path(r);
-    struct str id = str_slice(path, sizeof "/api/datasets/" - 1, path.n);
-    int rc = api_read_dataset(a->store, id, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_webhooks(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 50, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_read_notices(a->store, q.limit, &v, &e);
-    reply_json(r, v, rc, &e);
-}
-
-static void get_orders(struct http_request *r, void *ctx)
-{
-    struct api *a = ctx;
-    struct read_query q;
-    struct err e = {0};
-    json_t *v = NULL;
-    int rc = read_common(a, r, 50, &q, &e);
-    if (rc == ERR_OK)
-        rc = api_read_orders(a->store, q.limit, &v, &e);
     reply_json(r, v, rc, &e);
 }
 
@@ -431,24 +349,9 @@ static const struct {
     const char *method, *path;
     http_handler_fn *fn;
 } ROUTES[] = {
-    {"GET", "/health", get_health},
-    {"GET", "/metrics", get_metrics},
-    {"GET", "/api/status", get_status},
-    {"GET", "/api/revisions", get_revisions},
-    {"GET", "/api/decisions", get_decisions},
-    {"GET", "/api/decisions/*", get_decision},
-    {"GET", "/api/scores", get_scores},
-    {"GET", "/api/params", get_params},
-    {"GET", "/api/series", get_series},
-    {"GET", "/api/load", get_load},
-    {"GET", "/api/datasets", get_datasets},
-    {"GET", "/api/datasets/*", get_dataset},
-    {"GET", "/api/webhooks", get_webhooks},
-    {"GET", "/api/engine/orders", get_orders},
-    {"GET", "/v1/decisions/*", get_why},
-    {"GET", "/v1/experiments", get_experiments},
-    {"GET", "/v1/experiments/*", get_experiment},
-    {"POST", "/v1/experiments/plan", post_experiment_plan},
+    {"GET", "/health", get_health},     {"GET", "/metrics", get_metrics},
+    {"GET", "/api/status", get_status}, {"GET", "/api/params", get_params},
+    {"GET", "/api/series", get_series}, {"POST", "/v1/experiments/plan", post_experiment_plan},
 };
 
 static const struct {
@@ -477,6 +380,10 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     int rc = store_open_readonly(&a->store, o->database, e);
     for (size_t i = 0; rc == ERR_OK && i < sizeof ROUTES / sizeof *ROUTES; i++)
         rc = http_server_route(o->server, ROUTES[i].method, ROUTES[i].path, ROUTES[i].fn, a, e);
+    for (size_t i = 0; rc == ERR_OK && i < READ_ROUTES; i++) {
+        a->read[i] = (struct read_route){a, &READS[i]};
+        rc = http_server_route(o->server, "GET", READS[i].path, get_read, &a->read[i], e);
+    }
     for (size_t i = 0; rc == ERR_OK && i < POST_ROUTES; i++) {
         a->post[i] = (struct post_route){a, POSTS[i].kind};
         rc = http_server_route(o->server, "POST", POSTS[i].path, post_command, &a->post[i], e);

@@ -3,6 +3,7 @@
 #include "controller/api_read.h"
 #include "controller/intake.h"
 #include "controller/sample_frame.h"
+#include "controller/test_database.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #define HOUR_US INT64_C(3600000000)
 enum { HOURS = 72, ROWS_AN_HOUR = 4 };
 
-static char folder[64], path[96];
+static struct test_database database;
 static struct err e;
 static struct arena arena;
 static struct milepost_config config;
@@ -21,7 +22,7 @@ static struct ledger *ledger;
 static void open_ledger(void)
 {
     struct ledger_options o = {
-        .database = path, .config = &config, .clock = fake_clock_as_clock(&fake)};
+        .database = database.path, .config = &config, .clock = fake_clock_as_clock(&fake)};
     assert_ok(ledger_open(&ledger, &o, &e), &e);
 }
 
@@ -29,10 +30,8 @@ static int setup(void **state)
 {
     (void)state;
     static const char *const overrides[] = {"routes=[{name: default, policy: {kind: hold}}]"};
-    snprintf(folder, sizeof folder, "/tmp/milepost-range-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_database_make(&database) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/m.db", folder);
     arena_init(&arena, 16 * MiB);
     fake = (struct fake_clock){.wall_now = {INT64_C(500000) * HOUR_US}};
     if (milepost_config_load(NULL, overrides, 1, &arena, &config, &e) != ERR_OK)
@@ -44,15 +43,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
     ledger_close(ledger);
-    for (int i = 0; i < 4; i++) {
-        char file[128];
-        snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
-        unlink(file);
-    }
     arena_free(&arena);
-    return rmdir(folder);
+    return test_database_remove(&database);
 }
 
 /* Rows of some hours, every 15 minutes; one in five is a challenger's, one in ten unscored. */

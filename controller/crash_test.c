@@ -9,6 +9,7 @@
 #include "controller/intake.h"
 #include "controller/replay.h"
 #include "controller/sample_frame.h"
+#include "controller/test_database.h"
 
 #include "common/test.h"
 
@@ -45,7 +46,7 @@ struct after {      /* a batch */
     uint64_t n_decisions;
 };
 
-static char folder[64], path[96];
+static struct test_database database;
 static struct err e;
 static struct arena config_arena;
 static struct milepost_config config;
@@ -60,7 +61,7 @@ static int n_kills, at_batch;
 static void open_ledger(void)
 {
     struct ledger_options o = {
-        .database = path, .config = &config, .clock = fake_clock_as_clock(&fake)};
+        .database = database.path, .config = &config, .clock = fake_clock_as_clock(&fake)};
     assert_ok(ledger_open(&ledger, &o, &e), &e);
     intake = intake_new(ledger);
     assert_non_null(intake);
@@ -76,12 +77,7 @@ static void drop_ledger(void)
 
 static void remove_database(void)
 {
-    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
-    for (int i = 0; i < 4; i++) {
-        char file[128];
-        snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
-        unlink(file);
-    }
+    test_database_clear(&database);
 }
 
 static int setup(void **state)
@@ -91,10 +87,8 @@ static int setup(void **state)
         "routes=[{name: default, params: {temperature: 0.7, max_new_tokens: 64}, policy: {ramp: "
         "[\"0.25\", \"0.5\"], ramp_units: 20, min_minutes: 0, pair_deadline_ms: 500, max_units: "
         "80, calibration_units: 40, propose: false, drift_threshold: 1000}}]"};
-    snprintf(folder, sizeof folder, "/tmp/milepost-crash-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_database_make(&database) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/m.db", folder);
     arena_init(&config_arena, 16 * MiB);
     return milepost_config_load(NULL, overrides, 1, &config_arena, &config, &e) == ERR_OK ? 0 : -1;
 }
@@ -104,7 +98,7 @@ static int teardown(void **state)
     (void)state;
     remove_database();
     arena_free(&config_arena);
-    return rmdir(folder);
+    return test_database_remove(&database);
 }
 
 static struct policy_view view(void)
@@ -260,7 +254,7 @@ static int64_t number(const char *sql)
 {
     struct store *s = NULL;
     int64_t n = 0;
-    assert_ok(store_open_readonly(&s, path, &e), &e);
+    assert_ok(store_open_readonly(&s, database.path, &e), &e);
     assert_ok(store_number(s, sql, &n, &e), &e);
     store_close(s);
     return n;
@@ -269,7 +263,7 @@ static int64_t number(const char *sql)
 static void assert_replay(bool agrees, uint64_t decision)
 {
     struct replay_report report;
-    assert_ok(replay_run(path, &report, &e), &e);
+    assert_ok(replay_run(database.path, &report, &e), &e);
     if (report.agrees != agrees)
         fail_msg("decision %llu: replay says %d: %s", (unsigned long long)decision, report.agrees,
                  report.difference);
@@ -310,7 +304,7 @@ static void turn_reward(int64_t row)
     struct db *db;
     char sql[96];
     snprintf(sql, sizeof sql, "UPDATE scores SET reward=1-reward WHERE row=%lld", (long long)row);
-    assert_ok(db_open(&db, path, DB_SYNC_NORMAL, &e), &e);
+    assert_ok(db_open(&db, database.path, DB_SYNC_NORMAL, &e), &e);
     assert_ok(db_exec(db, sql, &e), &e);
     db_close(db);
 }

@@ -3,6 +3,7 @@
 #include "controller/intake.h"
 #include "controller/replay.h"
 #include "controller/sample_frame.h"
+#include "controller/test_database.h"
 
 #include "common/rng.h"
 #include "common/test.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[64], path[96];
+static struct test_database database;
 static struct err e;
 static struct arena config_arena;
 static struct milepost_config config;
@@ -25,7 +26,7 @@ static struct intake *intake;
 static void open_ledger(void)
 {
     struct ledger_options o = {
-        .database = path, .config = &config, .clock = fake_clock_as_clock(&fake)};
+        .database = database.path, .config = &config, .clock = fake_clock_as_clock(&fake)};
     assert_ok(ledger_open(&ledger, &o, &e), &e);
     intake = intake_new(ledger);
     assert_non_null(intake);
@@ -47,10 +48,8 @@ static int setup(void **state)
         "routes=[{name: default, params: {temperature: 0.7, max_new_tokens: 64}, "
         "policy: {ramp: [\"0.5\"], ramp_units: 50, min_minutes: 0, pair_deadline_ms: 500}}, "
         "{name: other, policy: {kind: hold}}]"};
-    snprintf(folder, sizeof folder, "/tmp/milepost-ledger-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_database_make(&database) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/m.db", folder);
     arena_init(&config_arena, 16 * MiB);
     fake = (struct fake_clock){.wall_now = {1000000000}};
     if (milepost_config_load(NULL, overrides, 1, &config_arena, &config, &e) != ERR_OK) {
@@ -64,15 +63,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
     drop_ledger();
-    for (int i = 0; i < 4; i++) {
-        char file[128];
-        snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
-        unlink(file);
-    }
     arena_free(&config_arena);
-    return rmdir(folder);
+    return test_database_remove(&database);
 }
 
 static enum intake_kind take(const struct sample *m)
@@ -95,14 +88,7 @@ static uint64_t mark(void)
 
 static int64_t number(const char *sql)
 {
-    struct db *d;
-    struct db_stmt *q;
-    assert_ok(db_open_readonly(&d, path, &e), &e);
-    assert_ok(db_prepare(d, &q, sql, &e), &e);
-    assert_ok(db_step(q, &e), &e);
-    int64_t n = db_col_i64(q, 0);
-    db_close(d);
-    return n;
+    return test_database_number(&database, sql);
 }
 
 static struct sample plain(uint64_t seq)
@@ -241,7 +227,7 @@ static uint64_t drive(uint64_t seed, uint64_t first, uint64_t n, uint64_t bad, b
 static void assert_replay(bool agrees)
 {
     struct replay_report report;
-    assert_ok(replay_run(path, &report, &e), &e);
+    assert_ok(replay_run(database.path, &report, &e), &e);
     if (report.agrees != agrees)
         fail_msg("replay says %d: %s", report.agrees, report.difference);
     if (!agrees)
@@ -290,7 +276,7 @@ static void test_restart_keeps_the_statistic(void **state)
     /* The same from the rows alone, without the stored state. */
     struct db *d;
     drop_ledger();
-    assert_ok(db_open(&d, path, DB_SYNC_NORMAL, &e), &e);
+    assert_ok(db_open(&d, database.path, DB_SYNC_NORMAL, &e), &e);
     assert_ok(db_exec(d, "UPDATE policy_state SET state='{}'", &e), &e);
     db_close(d);
     open_ledger();
@@ -345,10 +331,10 @@ static void test_tampering_is_seen(void **state)
     assert_replay(true);
     drop_ledger();
     char copy[128], command[512];
-    snprintf(copy, sizeof copy, "%s/keep.db", folder);
+    snprintf(copy, sizeof copy, "%s/keep.db", database.folder);
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
         struct db *d;
-        assert_ok(db_open(&d, path, DB_SYNC_NORMAL, &e), &e);
+        assert_ok(db_open(&d, database.path, DB_SYNC_NORMAL, &e), &e);
         if (i == 0) {
             snprintf(command, sizeof command, "VACUUM INTO '%s'", copy);
             assert_ok(db_exec(d, command, &e), &e);
@@ -357,8 +343,8 @@ static void test_tampering_is_seen(void **state)
         db_close(d);
         assert_replay(false);
         assert_ok(db_open(&d, copy, DB_SYNC_NORMAL, &e), &e);
-        unlink(path);
-        snprintf(command, sizeof command, "VACUUM INTO '%s'", path);
+        unlink(database.path);
+        snprintf(command, sizeof command, "VACUUM INTO '%s'", database.path);
         assert_ok(db_exec(d, command, &e), &e);
         db_close(d);
         assert_replay(true);
@@ -390,7 +376,7 @@ static void test_expired_texts_leave_the_proof(void **state)
     assert_int_equal(number("SELECT sum(n) FROM rollups"), 701);
     assert_int_equal(number("SELECT count(*) FROM route_rows"), 701);
     struct replay_report report;
-    assert_ok(replay_run(path, &report, &e), &e);
+    assert_ok(replay_run(database.path, &report, &e), &e);
     assert_int_equal(report.n_texts_expired, 700);
     assert_int_equal(report.texts_from, number("SELECT max(row) FROM scores"));
     assert_int_equal(number("SELECT n FROM totals WHERE what='outputs'"), 701);
@@ -410,8 +396,8 @@ static void test_a_store_of_an_earlier_version(void **state)
     for (uint32_t i = 0; i < 2; i++)
         m[i] = (struct db_migration){i + 1, SCHEMA_MIGRATIONS[i].name, SCHEMA_MIGRATIONS[i].p};
     drop_ledger();
-    unlink(path);
-    assert_ok(db_open(&d, path, DB_SYNC_NORMAL, &e), &e);
+    unlink(database.path);
+    assert_ok(db_open(&d, database.path, DB_SYNC_NORMAL, &e), &e);
     assert_ok(db_migrate(d, m, 2, &e), &e);
     assert_ok(
         db_exec(d,
@@ -510,10 +496,10 @@ static void test_one_writer(void **state)
 {
     (void)state;
     struct store *second;
-    assert_int_equal(store_open(&second, path, &e), ERR_CONFLICT);
+    assert_int_equal(store_open(&second, database.path, &e), ERR_CONFLICT);
     assert_non_null(strstr(e.msg, "another controller"));
     drop_ledger();
-    assert_ok(store_open(&second, path, &e), &e);
+    assert_ok(store_open(&second, database.path, &e), &e);
     store_close(second);
     open_ledger();
 }

@@ -4,6 +4,7 @@
 #include "controller/api.h"
 #include "controller/replay.h"
 #include "controller/sample_frame.h"
+#include "controller/test_database.h"
 
 #include "common/http_client.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[64], path[96];
+static struct test_database database;
 static struct err e;
 static struct arena arena;
 static struct milepost_config config;
@@ -26,7 +27,7 @@ static struct bus_socket *verifier, *engine;
 static void open_loop(void)
 {
     struct loop_options o = {.config = &config,
-                             .database = path,
+                             .database = database.path,
                              .bus = bus,
                              .scores = "tcp://127.0.0.1:*",
                              .control = "tcp://127.0.0.1:*",
@@ -57,10 +58,8 @@ static int setup(void **state)
         "routes=[{name: default, params: {temperature: 0.7, max_new_tokens: 64}, "
         "policy: {ramp: [\"0.5\"], ramp_units: 50, min_minutes: 0, pair_deadline_ms: 500}}]",
         "controller.batch_ms=5"};
-    snprintf(folder, sizeof folder, "/tmp/milepost-loop-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_database_make(&database) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/m.db", folder);
     arena_init(&arena, 16 * MiB);
     metrics = metrics_new();
     board = board_new();
@@ -74,18 +73,12 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
     close_loop();
     bus_close(bus);
     board_free(board);
     metrics_free(metrics);
-    for (int i = 0; i < 4; i++) {
-        char file[128];
-        snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
-        unlink(file);
-    }
     arena_free(&arena);
-    return rmdir(folder);
+    return test_database_remove(&database);
 }
 
 static void turn(void)
@@ -276,7 +269,7 @@ static int64_t count_decisions(const char *action)
     struct store *s = NULL;
     int64_t n = 0;
     char sql[128];
-    assert_ok(store_open_readonly(&s, path, &e), &e);
+    assert_ok(store_open_readonly(&s, database.path, &e), &e);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM decisions WHERE action='%s'", action);
     assert_ok(store_number(s, sql, &n, &e), &e);
     store_close(s);
@@ -407,7 +400,7 @@ static void test_operators_steer_through_the_split(void **state)
         d = expect(CONTROL_DESIRED);
     close_loop();
     struct replay_report r;
-    assert_ok(replay_run(path, &r, &e), &e);
+    assert_ok(replay_run(database.path, &r, &e), &e);
     if (!r.agrees)
         fail_msg("%s", r.difference);
     open_loop();
@@ -438,7 +431,7 @@ static void test_a_full_disk_costs_a_batch_and_no_row(void **state)
         c = expect(CONTROL_COMMIT);
     close_loop();
     struct replay_report r;
-    assert_ok(replay_run(path, &r, &e), &e);
+    assert_ok(replay_run(database.path, &r, &e), &e);
     assert_true(r.agrees);
     assert_int_equal(r.n_rows, 299);
     open_loop();
@@ -555,7 +548,7 @@ static void test_http_api(void **state)
     send_score(1, 0.25);
     send_score(2, -1);
     assert_ok(http_server_open(&server, &hc, &e), &e);
-    struct api_options ao = {server, loop, board, metrics, &config, path, STR("secret")};
+    struct api_options ao = {server, loop, board, metrics, &config, database.path, STR("secret")};
     assert_ok(api_open(&api, &ao, &e), &e);
     assert_int_equal(pthread_create(&writer, NULL, run_loop, NULL), 0);
     assert_int_equal(pthread_create(&reader, NULL, run_server, NULL), 0);

@@ -1,6 +1,7 @@
 /* What webhooks must be told, on a real database: with its cause or not at all, bounded, and given
  * up when the configuration no longer names the webhook. Delivery: tests/e2e/test_webhooks.py. */
 #include "controller/notices.h"
+#include "controller/test_database.h"
 
 #include "common/test.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[64], path[96];
+static struct test_database database;
 static struct err e;
 static struct arena arena;
 static struct milepost_config config;
@@ -26,8 +27,10 @@ static void open_ledger(const char *webhooks)
 {
     const char *overrides[] = {"routes=[{name: default, policy: {kind: hold}}]", webhooks};
     assert_ok(milepost_config_load(NULL, overrides, 2, &arena, &config, &e), &e);
-    struct ledger_options o = {
-        .database = path, .config = &config, .clock = CLOCK_REAL, .hooks = {.notice = on_notice}};
+    struct ledger_options o = {.database = database.path,
+                               .config = &config,
+                               .clock = CLOCK_REAL,
+                               .hooks = {.notice = on_notice}};
     assert_ok(ledger_open(&ledger, &o, &e), &e);
 }
 
@@ -35,10 +38,8 @@ static int setup(void **state)
 {
     (void)state;
     n_given_up = 0;
-    snprintf(folder, sizeof folder, "/tmp/milepost-notices-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_database_make(&database) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/m.db", folder);
     arena_init(&arena, 16 * MiB);
     open_ledger("controller.webhooks=[{name: a, url: 'http://a/', events: [hold]}, {name: b, url: "
                 "'http://b/', events: [all]}, {name: c, url: 'http://c/', events: [alert]}]");
@@ -48,27 +49,14 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
     ledger_close(ledger);
-    for (int i = 0; i < 4; i++) {
-        char file[128];
-        snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
-        unlink(file);
-    }
     arena_free(&arena);
-    return rmdir(folder);
+    return test_database_remove(&database);
 }
 
 static int64_t number(const char *sql)
 {
-    struct db *d;
-    struct db_stmt *q;
-    assert_ok(db_open_readonly(&d, path, &e), &e);
-    assert_ok(db_prepare(d, &q, sql, &e), &e);
-    assert_ok(db_step(q, &e), &e);
-    int64_t n = db_col_i64(q, 0);
-    db_close(d);
-    return n;
+    return test_database_number(&database, sql);
 }
 
 static void decide(const char *kind, bool commits)

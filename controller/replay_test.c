@@ -3,6 +3,7 @@
 #include "controller/intake.h"
 #include "controller/replay.h"
 #include "controller/sample_frame.h"
+#include "controller/test_database.h"
 
 #include "common/test.h"
 
@@ -13,7 +14,7 @@
 
 enum { ROWS_BEFORE = 120, ROWS_MAX = 2000, REPLAY_EVERY = 100 };
 
-static char folder[64], path[96];
+static struct test_database database;
 static struct err e;
 static struct arena arena;
 static struct milepost_config config;
@@ -25,7 +26,7 @@ static uint64_t seq;
 static void open_ledger(void)
 {
     struct ledger_options o = {
-        .database = path, .config = &config, .clock = fake_clock_as_clock(&fake)};
+        .database = database.path, .config = &config, .clock = fake_clock_as_clock(&fake)};
     assert_ok(ledger_open(&ledger, &o, &e), &e);
     intake = intake_new(ledger);
     assert_non_null(intake);
@@ -45,10 +46,8 @@ static int setup(void **state)
         "routes=[{name: default, params: {temperature: 0.7}, policy: {ramp: [\"0.5\"], "
         "min_minutes: 0, pair_deadline_ms: 500, calibration_units: 40, propose: false, "
         "latency_ratio: 1.5}}]"};
-    snprintf(folder, sizeof folder, "/tmp/milepost-replay-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_database_make(&database) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/m.db", folder);
     arena_init(&arena, 16 * MiB);
     fake = (struct fake_clock){.wall_now = {1000000000}};
     seq = 0;
@@ -60,16 +59,10 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    static const char *const SUFFIX[] = {"", "-wal", "-shm", ".lock"};
     (void)state;
     close_ledger();
-    for (int i = 0; i < 4; i++) {
-        char file[128];
-        snprintf(file, sizeof file, "%s%s", path, SUFFIX[i]);
-        unlink(file);
-    }
     arena_free(&arena);
-    return rmdir(folder);
+    return test_database_remove(&database);
 }
 
 static struct policy_view view(void)
@@ -130,7 +123,7 @@ static void start_canary(void)
 static void assert_replay(bool agrees, const char *what)
 {
     struct replay_report report;
-    assert_ok(replay_run(path, &report, &e), &e);
+    assert_ok(replay_run(database.path, &report, &e), &e);
     if (report.agrees != agrees)
         fail_msg("%s: replay says %d: %s", what, report.agrees, report.difference);
 }
@@ -179,7 +172,7 @@ static void add_to(const char *column, int by)
     struct db *db;
     char sql[96];
     snprintf(sql, sizeof sql, "UPDATE outputs SET %s=%s+(%d) WHERE id=150", column, column, by);
-    assert_ok(db_open(&db, path, DB_SYNC_NORMAL, &e), &e);
+    assert_ok(db_open(&db, database.path, DB_SYNC_NORMAL, &e), &e);
     assert_ok(db_exec(db, sql, &e), &e);
     db_close(db);
 }
