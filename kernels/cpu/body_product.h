@@ -90,6 +90,7 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     const struct panel *panel = p->panel[from];
     const uint8_t *group = panel->data + p->group[from] * panel->group_bytes;
     c->cols = panel->cols;
+    c->is_far = p->is_far;
     c->scales[to] = group;
     c->words[to] = group + panel->words_at;
     c->unpacked[to] = s->unpacked[from];

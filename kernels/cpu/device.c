@@ -7,6 +7,7 @@
 #endif
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool has_plain(void)
 {
@@ -71,6 +72,13 @@ static void cpu_close(struct kern_device *d)
     free(d);
 }
 
+static size_t largest_cache(void)
+{
+    enum { UNKNOWN_CACHE_BYTES = 32 << 20 };
+    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (size_t)bytes : UNKNOWN_CACHE_BYTES;
+}
+
 static int no_memory(const char *what, struct err *e)
 {
     return err_set(e, ERR_NOMEM, "backend cpu: no memory for %s", what);
@@ -84,6 +92,7 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
     if (!d)
         return no_memory("the device", e);
     d->max_tok = o->max_tok;
+    d->cache_bytes = largest_cache();
     d->scratch_memory.has_small_pages = true;
     d->isa = choose_isa(o->instruction_set);
     if (!d->isa) {

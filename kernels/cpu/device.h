@@ -69,7 +69,7 @@ struct kern_device {
     struct memory memory;         /* weights and KV cache, in huge pages */
     struct memory scratch_memory; /* everything else */
     uint32_t max_tok, max_cols;
-    size_t weight_bytes;
+    size_t weight_bytes, cache_bytes; /* the largest cache's */
     const struct kern_step *step;
     struct kern_kv *kv;
     struct activations shared; /* [max_tok] rows */

@@ -96,3 +96,7 @@ INLINE void v_prefetch(const uint8_t *p)
 {
     _mm_prefetch((const void *)p, _MM_HINT_T0);
 }
+INLINE void v_prefetch_far(const uint8_t *p)
+{
+    _mm_prefetch((const void *)p, _MM_HINT_T1);
+}

@@ -99,3 +99,7 @@ INLINE void v_prefetch(const uint8_t *p)
 {
     __builtin_prefetch(p);
 }
+INLINE void v_prefetch_far(const uint8_t *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}

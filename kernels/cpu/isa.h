@@ -124,6 +124,7 @@ struct product {
     size_t out_stride;  /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
+    bool is_far; /* the weights come from memory: no cache holds all that a step reads */
 };
 
 /* Keys and values of one KV head in one block, by kern_kv_type:

@@ -109,7 +109,8 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     struct product p = {.mode = j->mode,
                         .out_stride = j->out_width,
                         .x = is_prepared_alone(j) ? &own->own : &j->d->shared,
-                        .n_tok = j->n_tok};
+                        .n_tok = j->n_tok,
+                        .is_far = j->d->weight_bytes > j->d->cache_bytes};
     struct team_range r = team_share(n_units(j), share, n_shares);
     for (uint32_t unit = r.from; unit < r.to; unit++) {
         if (is_gate(j->mode))
