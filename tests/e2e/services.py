@@ -58,7 +58,7 @@ class Service:
             request.close_connection = True
             return None
         if self.mode == "slow" or (self.mode == "some slow" and b"slow" in body):
-            time.sleep(30 if self.mode == "slow" else 6)
+            time.sleep(30)
         if self.mode == "flapping" and number % 2:
             return self.send(request, 500, b"{}")
         if self.mode == "wrong-typed":
