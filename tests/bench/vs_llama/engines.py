@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import install
+
 START_S, SLOT_TOKENS = 120, 1024
 
 
@@ -123,11 +125,18 @@ class Rival:
                 return done.stdout.strip()
         return ""
 
+    def version(self):
+        """What the server says, where there is one."""
+        if not self.program("llama-server").exists():
+            return []
+        told = subprocess.run([self.program("llama-server"), "--version"], check=True,
+                              capture_output=True, text=True)
+        return (told.stdout + told.stderr).strip().splitlines()
+
     def facts(self):
-        """Version and instruction sets, as the program itself reports them."""
-        version = subprocess.run([self.program("llama-server"), "--version"], check=True,
-                                 capture_output=True, text=True)
-        return {"version": (version.stdout + version.stderr).strip().splitlines(),
+        """Source, version and instruction sets, the latter two as the programs report them."""
+        source = install.built_from(self.folder)
+        return {"version": [*([source] if source else []), *self.version()],
                 "system_info": self.system_info(), "folder": str(self.folder)}
 
 

