@@ -30,15 +30,28 @@ struct frame {
     struct mono received;
 };
 
+/* A way out: its connection and its thread. */
+struct lane {
+    struct pipeline *pipeline;
+    struct queue *done; /* of struct frame */
+    struct bus_socket *scores;
+    pthread_t emit;
+    bool has_emit;
+};
+
+/* Megabytes on a connection delay what is behind them, whatever the checks took: they have their
+ * own. Scores need no order, each carries its number. */
+enum lane_kind { LANE_NORMAL, LANE_LARGE, LANE_COUNT };
+
 struct pipeline {
     struct pipeline_config c;
     struct pipeline_metrics m;
     struct crew *crew;
-    struct queue *done; /* of struct frame */
-    struct bus_socket *outputs, *scores;
+    struct lane lane[LANE_COUNT];
+    struct bus_socket *outputs;
     int wake_fd; /* readable: stopping */
-    pthread_t intake, emit;
-    bool has_intake, has_emit;
+    pthread_t intake;
+    bool has_intake;
     atomic_bool is_stopping;
     _Atomic size_t held_bytes;
     _Atomic uint64_t give_up_us; /* after it, unsent scores are dropped; 0 = never */
@@ -73,7 +86,8 @@ static void on_judged(struct crew_item *item)
     atomic_fetch_add(&p->held_bytes, item->answer.cap);
     atomic_fetch_sub(&p->held_bytes, item->frame.cap);
     buf_free(&item->frame); /* inside the answer now */
-    if (item->judged == JUDGED_DROPPED || !queue_put(p->done, f))
+    struct lane *l = &p->lane[item->answer.n > CREW_LARGE_BYTES ? LANE_LARGE : LANE_NORMAL];
+    if (item->judged == JUDGED_DROPPED || !queue_put(l->done, f))
         frame_free(f);
 }
 
@@ -143,12 +157,13 @@ static bool has_given_up(struct pipeline *p)
 }
 
 /* Waits while the controller is away: that is what stops the pulling. */
-static void send_one(struct pipeline *p, const struct frame *f)
+static void send_one(struct lane *l, const struct frame *f)
 {
+    struct pipeline *p = l->pipeline;
     struct err e = {0};
     int rc;
     bool has_waited = false;
-    while ((rc = bus_send(p->scores, STR(""), buf_str(&f->item.answer), &e)) == ERR_BUSY &&
+    while ((rc = bus_send(l->scores, STR(""), buf_str(&f->item.answer), &e)) == ERR_BUSY &&
            !has_given_up(p)) {
         if (!has_waited)
             metric_inc(p->m.stalls);
@@ -165,12 +180,20 @@ static void send_one(struct pipeline *p, const struct frame *f)
     log_event(LOG_WARN, "verify.send", "error=\"%s\"", e.msg);
 }
 
+static double count_held(struct pipeline *p)
+{
+    size_t n = crew_count(p->crew);
+    for (int i = 0; i < LANE_COUNT; i++)
+        n += queue_count(p->lane[i].done);
+    return (double)n;
+}
+
 static void *run_emit(void *arg)
 {
-    struct pipeline *p = arg;
-    for (struct frame *f; (f = queue_take_gathered(p->done)) != NULL;) {
-        send_one(p, f);
-        metric_set(p->m.queue_depth, (double)(crew_count(p->crew) + queue_count(p->done)));
+    struct lane *l = arg;
+    for (struct frame *f; (f = queue_take_gathered(l->done)) != NULL;) {
+        send_one(l, f);
+        metric_set(l->pipeline->m.queue_depth, count_held(l->pipeline));
         frame_free(f);
     }
     return NULL;
@@ -194,14 +217,28 @@ static int open_sockets(struct pipeline *p, struct err *e)
     int rc = bus_socket_open(&p->outputs, p->c.bus, &pull, e);
     if (rc != ERR_OK)
         return err_wrap(e, "loop.outputs");
-    rc = bus_socket_open(&p->scores, p->c.bus, &push, e);
+    for (int i = 0; i < LANE_COUNT && rc == ERR_OK; i++)
+        rc = bus_socket_open(&p->lane[i].scores, p->c.bus, &push, e);
     return rc == ERR_OK ? rc : err_wrap(e, "loop.scores");
+}
+
+static int open_queues(struct pipeline *p, struct err *e)
+{
+    int rc = ERR_OK;
+    for (int i = 0; i < LANE_COUNT && rc == ERR_OK; i++) {
+        p->lane[i].pipeline = p;
+        rc = queue_open(&p->lane[i].done, p->c.max_queue, false, e);
+    }
+    return rc;
 }
 
 static int start_threads(struct pipeline *p, struct err *e)
 {
-    int failed = pthread_create(&p->emit, NULL, run_emit, p);
-    p->has_emit = failed == 0;
+    int failed = 0;
+    for (struct lane *l = p->lane; l < p->lane + LANE_COUNT && !failed; l++) {
+        failed = pthread_create(&l->emit, NULL, run_emit, l);
+        l->has_emit = failed == 0;
+    }
     if (!failed) {
         failed = pthread_create(&p->intake, NULL, run_intake, p);
         p->has_intake = failed == 0;
@@ -229,7 +266,7 @@ int pipeline_start(struct pipeline **out, const struct pipeline_config *c, struc
                                      .workers = c->workers,
                                      .max_queue = p->c.max_queue,
                                      .max_frame_bytes = FRAME_MAX_BYTES};
-    int rc = queue_open(&p->done, p->c.max_queue, false, e);
+    int rc = open_queues(p, e);
     if (rc == ERR_OK)
         rc = crew_open(&p->crew, &crew, e);
     if (rc == ERR_OK)
@@ -255,14 +292,18 @@ void pipeline_stop(struct pipeline *p, uint32_t grace_ms)
     if (p->has_intake)
         pthread_join(p->intake, NULL);
     crew_stop(p->crew, grace_ms);
-    if (p->done)
-        queue_close(p->done);
-    if (p->has_emit)
-        pthread_join(p->emit, NULL);
-    crew_close(p->crew, 0); /* the emitter counted it until now */
+    for (struct lane *l = p->lane; l < p->lane + LANE_COUNT; l++) {
+        if (l->done)
+            queue_close(l->done);
+        if (l->has_emit)
+            pthread_join(l->emit, NULL);
+    }
+    crew_close(p->crew, 0); /* the emitters counted it until now */
     bus_socket_close(p->outputs);
-    bus_socket_close(p->scores);
-    queue_free(p->done);
+    for (struct lane *l = p->lane; l < p->lane + LANE_COUNT; l++) {
+        bus_socket_close(l->scores);
+        queue_free(l->done);
+    }
     if (p->wake_fd >= 0)
         close(p->wake_fd);
     free(p);

@@ -1,7 +1,8 @@
-/* verifier/pipeline.h - the verifier's threads: one pulls outputs, some score, one pushes scores.
+/* verifier/pipeline.h - the verifier's threads: one pulls outputs, some score, two push scores.
  *
  *   PULL -> crew (queue, workers, joiner) -> queue -> PUSH
- * Both queues are bounded and so are the bytes held. When the controller is away or slow the push
+ *                                         -> queue -> PUSH of large ones
+ * The queues are bounded and so are the bytes held. When the controller is away or slow the push
  * waits, the queues fill, and pulling stops: the engine's outbox keeps and resends. Nothing is kept
  * beyond that, so killing a verifier loses nothing. */
 #ifndef VERIFIER_PIPELINE_H
