@@ -402,6 +402,7 @@ static void test_metrics(void **state)
         "\nmilepost_prompt_tokens_total 100\n",
         "\nmilepost_generation_tokens_total 10\n",
         "\nmilepost_preemptions_total 0\n",
+        "\nmilepost_priority_preemptions_total 0\n",
         "\nmilepost_prefix_cache_evicted_blocks_total 0\n",
         "\nmilepost_prefix_waits_total 0\n",
         "\nmilepost_prefix_cache_copied_blocks_total 1\n",

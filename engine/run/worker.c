@@ -187,6 +187,7 @@ static void publish_stats(struct worker *w)
     atomic_store_explicit(&s->kv_blocks_cached, sched_blocks_cached(w->sched),
                           memory_order_relaxed);
     atomic_store_explicit(&s->preemptions, c->preemptions, memory_order_relaxed);
+    atomic_store_explicit(&s->priority_preemptions, c->priority_preemptions, memory_order_relaxed);
     atomic_store_explicit(&s->evictions, c->evictions, memory_order_relaxed);
     atomic_store_explicit(&s->copied_blocks, c->copied_blocks, memory_order_relaxed);
     atomic_store_explicit(&s->copied_tokens, c->copied_tokens, memory_order_relaxed);

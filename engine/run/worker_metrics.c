@@ -23,7 +23,10 @@ static const struct metric_desc PROMPT_TOKENS =
 static const struct metric_desc GENERATION_TOKENS =
     DESC(METRIC_COUNTER, "milepost_generation_tokens_total", "Tokens generated.");
 static const struct metric_desc PREEMPTIONS = DESC(METRIC_COUNTER, "milepost_preemptions_total",
-                                                   "Requests put back because KV blocks ran out.");
+                                                   "Requests put back to be computed again later.");
+static const struct metric_desc PRIORITY_PREEMPTIONS =
+    DESC(METRIC_COUNTER, "milepost_priority_preemptions_total",
+         "Of these, requests put back for one of higher priority.");
 static const struct metric_desc EVICTIONS =
     DESC(METRIC_COUNTER, "milepost_prefix_cache_evicted_blocks_total",
          "Blocks of the prefix cache taken for other tokens.");
@@ -70,6 +73,7 @@ void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
         .prompt_tokens = metrics_add_one(registry, &PROMPT_TOKENS),
         .generation_tokens = metrics_add_one(registry, &GENERATION_TOKENS),
         .preemptions = metrics_add_one(registry, &PREEMPTIONS),
+        .priority_preemptions = metrics_add_one(registry, &PRIORITY_PREEMPTIONS),
         .evictions = metrics_add_one(registry, &EVICTIONS),
         .prefix_waits = metrics_add_one(registry, &PREFIX_WAITS),
         .copied_blocks = metrics_add_one(registry, &COPIED_BLOCKS),
@@ -103,6 +107,7 @@ void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats 
     catch_up(m->prompt_tokens, &m->prompt, s->prompt_tokens);
     catch_up(m->generation_tokens, &m->generation, s->generated_tokens);
     catch_up(m->preemptions, &m->preempted, s->preemptions);
+    catch_up(m->priority_preemptions, &m->priority_preempted, s->priority_preemptions);
     catch_up(m->evictions, &m->evicted, s->evictions);
     catch_up(m->prefix_waits, &m->waited, s->prefix_waits);
     catch_up(m->copied_blocks, &m->copied_blocks_at, s->copied_blocks);

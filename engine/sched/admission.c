@@ -23,11 +23,17 @@ static bool is_before(const struct scheduler *s, const struct sequence *a, const
     return share_served(&s->share, a->user) < share_served(&s->share, b->user);
 }
 
+static bool is_following(const struct sequence *q)
+{
+    return q->leader && q->leader->n_computed < q->n_awaited;
+}
+
+/* Followers are not looked at: thousands of equal prompts would each cost a walk through all. */
 static struct sequence *next_candidate(const struct scheduler *s, struct mono now)
 {
     struct sequence *best = NULL;
     for (struct sequence *q = s->waiting; q; q = q->next)
-        if (q->tried != s->n_plans && (!best || is_before(s, q, best, now)))
+        if (q->tried != s->n_plans && !is_following(q) && (!best || is_before(s, q, best, now)))
             best = q;
     return best;
 }
@@ -100,15 +106,13 @@ static void find_leader(struct scheduler *s, struct sequence *q)
     s->counters.prefix_waits += q->leader != NULL;
 }
 
-/* Looks at all running sequences only when there is no leader any more: mostly O(1). */
+/* Of one that follows nobody, or nobody any more. */
 static bool waits_for_prefix(struct scheduler *s, struct sequence *q)
 {
     if (!s->cache || s->config.is_static)
         return false;
-    if (q->leader && q->leader->n_computed >= q->n_awaited)
-        q->leader = NULL;
-    if (!q->leader)
-        find_leader(s, q);
+    q->leader = NULL;
+    find_leader(s, q);
     return q->leader != NULL;
 }
 
@@ -126,15 +130,32 @@ static uint64_t reserved_blocks(const struct scheduler *s)
     return n;
 }
 
-static bool fits(const struct scheduler *s, const struct sequence *q)
+static bool fits(const struct scheduler *s, const struct sequence *q, uint64_t more)
 {
     uint64_t need = q->n_tokens / KV_BLOCK_TOKENS + 1 - q->n_blocks;
-    uint64_t have = kv_pool_free_count(s->pool) + kv_pool_cached_only(s->pool);
+    uint64_t have = kv_pool_free_count(s->pool) + kv_pool_cached_only(s->pool) + more;
     return have >= need + reserved_blocks(s);
 }
 
+/* Whether q could start if all below it were put out (not sure to: blocks may be shared with
+ * others): nobody loses his place for nothing. */
+static bool could_make_room(const struct scheduler *s, const struct sequence *q, struct mono now)
+{
+    uint32_t n_below = 0;
+    uint64_t theirs = 0;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        const struct sequence *r = s->running[i];
+        uint32_t need = r->n_tokens / KV_BLOCK_TOKENS + 1;
+        if (sched_level(s, r, now) >= q->request.priority)
+            continue;
+        n_below++; /* what it holds, and what is reserved for it */
+        theirs += (need > r->n_blocks ? need : r->n_blocks) + 1;
+    }
+    return s->n_running - n_below < s->config.max_running && fits(s, q, theirs);
+}
+
 /* Only a client's own priority puts others out; age protects them from it. */
-static bool preempt_for(struct scheduler *s, const struct sequence *q, struct mono now)
+static void preempt_for(struct scheduler *s, const struct sequence *q, struct mono now)
 {
     uint32_t victim = s->n_running;
     int64_t least = q->request.priority;
@@ -145,18 +166,17 @@ static bool preempt_for(struct scheduler *s, const struct sequence *q, struct mo
             victim = i;
         }
     }
-    if (victim == s->n_running)
-        return false;
     s->counters.priority_preemptions++;
     sched_preempt(s, victim);
-    return true;
 }
 
 static bool make_room(struct scheduler *s, const struct sequence *q, struct mono now)
 {
-    while (s->n_running >= s->config.max_running || !fits(s, q))
-        if (!preempt_for(s, q, now))
+    while (s->n_running >= s->config.max_running || !fits(s, q, 0)) {
+        if (!could_make_room(s, q, now))
             return false;
+        preempt_for(s, q, now);
+    }
     return true;
 }
 
@@ -243,6 +263,8 @@ static void start(struct scheduler *s, struct sequence *q, struct mono now)
         q->start = now;
         q->n_cached = q->n_computed;
     }
+    if (q->n_charged < q->n_computed) /* found, not computed */
+        q->n_charged = q->n_computed;
     s->counters.query_tokens += q->n_tokens;
     s->counters.hit_tokens += q->n_computed;
 }

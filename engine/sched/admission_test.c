@@ -197,6 +197,52 @@ static void test_priority_takes_a_slot(void **state)
     fixture_close(&f);
 }
 
+/* Whoever would be put out for nothing stays: the higher one does not fit beside its equals. */
+static void test_nobody_is_put_out_for_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sched_config c = fixture_config();
+    c.n_kv_blocks = 20;
+    fixture_open(&f, &c);
+    fixture_add(&f, (struct gen_request){.n_prompt = 150}, 0, 0, 10);
+    struct sequence *low =
+        fixture_add(&f, (struct gen_request){.n_prompt = 60, .priority = -1}, 0, 0, 30);
+    for (int i = 0; i < 5; i++)
+        fixture_step(&f, 1000);
+    assert_true(low->n_tokens > 60);
+    struct sequence *high = fixture_add(&f, (struct gen_request){.n_prompt = 240}, 0, 0, 10);
+    fixture_step(&f, 1000);
+    assert_int_equal(sched_get_counters(f.sched)->preemptions, 0);
+    fixture_run(&f, 1000);
+    /* when the equal one has left, putting out the low one is enough */
+    assert_int_equal(sched_get_counters(f.sched)->priority_preemptions, 1);
+    assert_true(high->first_token.us < f.now.us && low->n_preempted == 1);
+    fixture_close(&f);
+}
+
+/* What was found in the cache costs a user nothing: his next request goes before that of one who
+ * had as much computed. */
+static void test_found_tokens_are_free(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sched_config c = fixture_config();
+    c.max_running = 1;
+    fixture_open(&f, &c);
+    struct gen_request computes = {.n_prompt = 300, .user = 1},
+                       finds = {.n_prompt = 300, .user = 2};
+    fixture_add(&f, (struct gen_request){.n_prompt = 300, .user = 3}, 290, 7, 1);
+    fixture_run(&f, 1000);
+    fixture_add(&f, computes, 0, 0, 1);
+    fixture_add(&f, finds, 290, 7, 1);
+    struct sequence *second[] = {fixture_add(&f, computes, 0, 0, 1),
+                                 fixture_add(&f, finds, 0, 0, 1)};
+    fixture_run(&f, 1000);
+    assert_true(second[1]->start.us < second[0]->start.us);
+    fixture_close(&f);
+}
+
 /* One user has sent 40 requests, another sends 4 later: they take turns by what they were given. */
 static void test_users_take_turns(void **state)
 {
@@ -251,6 +297,8 @@ int main(void)
         cmocka_unit_test(test_others_pass_by),
         cmocka_unit_test(test_priority_and_age),
         cmocka_unit_test(test_priority_takes_a_slot),
+        cmocka_unit_test(test_nobody_is_put_out_for_nothing),
+        cmocka_unit_test(test_found_tokens_are_free),
         cmocka_unit_test(test_users_take_turns),
         cmocka_unit_test(test_large_one_gets_its_turn),
     };
