@@ -23,17 +23,12 @@ static bool is_before(const struct scheduler *s, const struct sequence *a, const
     return share_served(&s->share, a->user) < share_served(&s->share, b->user);
 }
 
-static bool is_following(const struct sequence *q)
-{
-    return q->leader && q->leader->n_computed < q->n_awaited;
-}
-
 /* Followers are not looked at: thousands of equal prompts would each cost a walk through all. */
 static struct sequence *next_candidate(const struct scheduler *s, struct mono now)
 {
     struct sequence *best = NULL;
     for (struct sequence *q = s->waiting; q; q = q->next)
-        if (q->tried != s->n_plans && !is_following(q) && (!best || is_before(s, q, best, now)))
+        if (q->tried != s->n_plans && !seq_is_following(q) && (!best || is_before(s, q, best, now)))
             best = q;
     return best;
 }
@@ -269,8 +264,9 @@ static void start(struct scheduler *s, struct sequence *q, struct mono now)
     s->counters.hit_tokens += q->n_computed;
 }
 
-/* Prompts under way that could use the step, less the oldest, which may be a long one. */
-static bool has_use_for_more(const struct scheduler *s, uint32_t room)
+/* Prompts under way that go before `next` could use the step, less the oldest, which may be a long
+ * one. */
+static bool is_step_full(const struct scheduler *s, uint32_t room, const struct sequence *next)
 {
     uint64_t left = 0;
     bool is_oldest = true;
@@ -278,10 +274,11 @@ static bool has_use_for_more(const struct scheduler *s, uint32_t room)
         const struct sequence *q = s->running[i];
         if (s->planned[i] || seq_is_decoding(q))
             continue;
-        left += is_oldest ? 0 : seq_n_left(q);
+        if (!is_oldest && q->request.priority >= next->request.priority)
+            left += seq_n_left(q);
         is_oldest = false;
     }
-    return left < room;
+    return left >= room;
 }
 
 void sched_admit(struct scheduler *s, uint32_t room, struct mono now)
@@ -291,7 +288,7 @@ void sched_admit(struct scheduler *s, uint32_t room, struct mono now)
     if (s->config.is_static)
         room = UINT32_MAX;
     struct sequence *q;
-    while (s->waiting && has_use_for_more(s, room) && (q = next_candidate(s, now))) {
+    while ((q = next_candidate(s, now)) && !is_step_full(s, room, q)) {
         q->tried = s->n_plans;
         if (waits_for_prefix(s, q))
             continue;

@@ -82,16 +82,23 @@ static uint32_t prompt_room(const struct scheduler *s)
     return prompt < most ? min_u32(most - prompt, s->config.max_batch_tokens - all) : 0;
 }
 
-/* Who helps most others first, then who has least left: short prompts do not wait for long ones. */
+static bool goes_before(const struct sequence *a, const struct sequence *b)
+{
+    if (a->request.priority != b->request.priority)
+        return a->request.priority > b->request.priority;
+    if (a->n_followers != b->n_followers)
+        return a->n_followers > b->n_followers;
+    return seq_n_left(a) < seq_n_left(b);
+}
+
+/* By priority, then who helps most others, then who has least left: short prompts do not wait for
+ * long ones. */
 static struct sequence *next_prompt(const struct scheduler *s)
 {
     struct sequence *best = NULL;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct sequence *q = s->running[i];
-        if (s->planned[i] || seq_is_decoding(q))
-            continue;
-        if (!best || q->n_followers > best->n_followers ||
-            (q->n_followers == best->n_followers && seq_n_left(q) < seq_n_left(best)))
+        if (!s->planned[i] && !seq_is_decoding(q) && (!best || goes_before(q, best)))
             best = q;
     }
     return best;
@@ -131,7 +138,7 @@ static void count_followers(struct scheduler *s)
     for (uint32_t i = 0; i < s->n_running; i++)
         s->running[i]->n_followers = 0;
     for (const struct sequence *q = s->waiting; q; q = q->next)
-        if (q->leader)
+        if (seq_is_following(q))
             q->leader->n_followers++;
 }
 

@@ -80,6 +80,28 @@ static void test_short_prompt_passes_a_long_one(void **state)
     fixture_close(&f);
 }
 
+/* Two long prompts are under way; one of higher priority starts at once and passes the second. */
+static void test_priority_passes_a_long_prompt(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sched_config c = fixture_config();
+    fixture_open(&f, &c);
+    struct sequence *low[2];
+    for (int i = 0; i < 2; i++)
+        low[i] = fixture_add(&f, (struct gen_request){.n_prompt = 1000, .priority = -1}, 0, 0, 5);
+    fixture_step(&f, 1000);
+    fixture_step(&f, 1000);
+    uint32_t before = low[1]->n_computed;
+    struct sequence *high = fixture_add(&f, (struct gen_request){.n_prompt = 1500}, 0, 0, 5);
+    for (int i = 0; i < 10; i++)
+        fixture_step(&f, 1000);
+    assert_true(high->n_computed == 320 && low[1]->n_computed == before);
+    assert_int_equal(low[0]->n_computed, 32 + 32 + 320); /* the oldest keeps its half */
+    fixture_run(&f, 1000);
+    fixture_close(&f);
+}
+
 /* Short prompts without end: the long one still gets at least half of each step's room. */
 static void test_long_prompt_does_not_starve(void **state)
 {
@@ -127,6 +149,7 @@ int main(void)
         cmocka_unit_test(test_prompts_keep_to_the_gap),
         cmocka_unit_test(test_nobody_waits_no_limit),
         cmocka_unit_test(test_short_prompt_passes_a_long_one),
+        cmocka_unit_test(test_priority_passes_a_long_prompt),
         cmocka_unit_test(test_long_prompt_does_not_starve),
         cmocka_unit_test(test_static_batch_keeps_its_slots),
     };

@@ -47,6 +47,12 @@ static inline bool seq_is_decoding(const struct sequence *q)
     return seq_n_left(q) == 1;
 }
 
+/* It waits for tokens that its leader has not computed yet. */
+static inline bool seq_is_following(const struct sequence *q)
+{
+    return q->leader && q->leader->n_computed < q->n_awaited;
+}
+
 /* scheduler.c */
 void sched_release_blocks(struct scheduler *s, struct sequence *q);
 void sched_preempt(struct scheduler *s, uint32_t i); /* running[i] goes back to the waiting */
