@@ -1,11 +1,13 @@
 /* Compute threads: pinned, fed by a ticket.
  *
- * The ticket holds job number, shares and next share in one word, so that taking a share is one
- * compare-and-swap that fails when the job is over; only a thread that took one reads the job, and
- * the leader starts the next only when every share is done. Words that are waited on: `generation`
- * by the helpers, `done` by the leader, `body_turn` by the leader (for the next body) and the
- * caller (for its end). Whoever changes a word looks at its sleepers, with sequentially consistent
- * order between the two, and wakes them. */
+ * Each thread has a run of neighbouring shares of its own, which it takes from the front, so that
+ * it reads memory in order and the same memory every step; when it has none left it takes from the
+ * back of others'. A thread's ticket holds job number, end and next of its shares in one word, so
+ * that taking one is a compare-and-swap that fails when the job is over; only a thread that took
+ * one reads the job, and the leader starts the next only when every share is done. Words that are
+ * waited on: `generation` by the helpers, `done` by the leader, `body_turn` by the leader (for the
+ * next body) and the caller (for its end). Whoever changes a word looks at its sleepers, with
+ * sequentially consistent order between the two, and wakes them. */
 #include "kernels/threads.h"
 
 #include "kernels/quota.h"
@@ -33,6 +35,7 @@ struct word { /* a cache line of its own */
 enum { ANY_CORE = -1 };
 
 struct member {
+    _Alignas(64) _Atomic uint64_t ticket; /* job number, end, next share: 24, 20, 20 bits */
     struct team *team;
     uint32_t index;
     int core; /* or ANY_CORE */
@@ -41,9 +44,9 @@ struct member {
 
 struct team {
     struct word generation, done, body_turn; /* body_turn: odd while a body runs */
-    _Alignas(64) _Atomic uint64_t ticket;    /* job number, shares, next share: 24, 20, 20 bits */
     team_fn fn;
     void *fn_arg;
+    uint32_t n_shares;
     void (*body)(void *arg);
     void *body_arg;
     atomic_bool is_closing;
@@ -88,25 +91,36 @@ static void wake(struct word *w)
         futex(&w->value, FUTEX_WAKE, INT_MAX);
 }
 
-/* Takes and does shares until none is left; gives how many. */
+static bool take_share(struct member *from, bool is_front, uint32_t *share)
+{
+    uint64_t ticket = atomic_load(&from->ticket);
+    for (;;) {
+        uint32_t end = ticket >> COUNT_BITS & COUNT_MASK, next = ticket & COUNT_MASK;
+        if (next >= end)
+            return false;
+        *share = is_front ? next : end - 1;
+        uint64_t rest = is_front ? ticket + 1 : ticket - (1 << COUNT_BITS);
+        if (atomic_compare_exchange_weak(&from->ticket, &ticket, rest))
+            return true;
+    }
+}
+
+/* Does its own shares, then others', until none is left; gives how many. */
 static uint32_t work(struct team *t, uint32_t thread)
 {
-    uint32_t n_done = 0;
-    uint64_t ticket = atomic_load(&t->ticket);
-    for (;;) {
-        uint32_t n_shares = ticket >> COUNT_BITS & COUNT_MASK, share = ticket & COUNT_MASK;
-        if (share >= n_shares)
-            return n_done;
-        if (!atomic_compare_exchange_weak(&t->ticket, &ticket, ticket + 1))
-            continue;
-        t->fn(t->fn_arg, share, n_shares, thread);
-        n_done++;
-        if (thread != 0) {
+    uint32_t n_done = 0, share;
+    for (uint32_t i = 0; i < t->n_threads; i++) {
+        struct member *from = &t->member[(thread + i) % t->n_threads];
+        while (take_share(from, i == 0, &share)) {
+            t->fn(t->fn_arg, share, t->n_shares, thread);
+            n_done++;
+            if (thread == 0)
+                continue;
             atomic_fetch_add(&t->done.value, 1);
             wake(&t->done);
         }
-        ticket = atomic_load(&t->ticket);
     }
+    return n_done;
 }
 
 static void help(struct team *t, uint32_t index)
@@ -241,9 +255,14 @@ void team_each(struct team *t, uint32_t n_shares, team_fn fn, void *arg)
     }
     t->fn = fn;
     t->fn_arg = arg;
+    t->n_shares = n_shares;
     atomic_store(&t->done.value, 0);
     uint32_t job = atomic_load(&t->generation.value) + 1;
-    atomic_store(&t->ticket, (uint64_t)job << 2 * COUNT_BITS | (uint64_t)n_shares << COUNT_BITS);
+    for (uint32_t i = 0; i < t->n_threads; i++) {
+        struct team_range own = team_share(n_shares, i, t->n_threads);
+        atomic_store(&t->member[i].ticket,
+                     (uint64_t)job << 2 * COUNT_BITS | (uint64_t)own.to << COUNT_BITS | own.from);
+    }
     atomic_store(&t->generation.value, job);
     wake(&t->generation);
     uint32_t by_others = n_shares - work(t, 0);

@@ -2,10 +2,12 @@
  * has a thread for every core of the affinity mask; a smaller team leaves its place to the kernel.
  *
  * team_run hands a body to the team's first thread (the leader) and sleeps until it is done; inside
- * the body team_each cuts work into shares that whichever thread is free takes. A thread that
- * another process keeps off its core takes none and is not waited for: where cores are shared, a
- * fixed split would wait a scheduler's slice at every join. A thread that waits spins for some
- * microseconds, then sleeps on a futex: an idle team uses no CPU. One caller at a time. */
+ * the body team_each cuts work into shares. A thread has neighbouring shares of its own
+ * (team_share of them by thread), taken in order; those it has not begun are done by whoever is
+ * through with his. So a thread that another process keeps off its core is not waited for: where
+ * cores are shared, a fixed split would wait a scheduler's slice at every join. A thread that waits
+ * spins for some microseconds, then sleeps on a futex: an idle team uses no CPU. One caller at a
+ * time. */
 #ifndef KERNELS_THREADS_H
 #define KERNELS_THREADS_H
 

@@ -95,7 +95,7 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     c->words[to] = group + panel->words_at;
     c->unpacked[to] = s->unpacked[from];
     c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
-    c->ahead[to] = group + (p->panel[0] == p->panel[1] ? 2 : 1) * panel->group_bytes;
+    c->ahead[to] = p->ahead[from];
 }
 
 /* A tile's sums, at most TILE_RUN tokens at a time. */

@@ -187,6 +187,9 @@ static int cpu_matrix(struct kern_device *d, uint32_t cols, const struct kern_pa
         m->has_quant = m->has_quant || panel_is_quantised(p->layout);
         d->weight_bytes += p->n_groups * p->group_bytes;
     }
+    if (d->last_matrix)
+        d->last_matrix->next = m;
+    d->last_matrix = m;
     *out = m;
 out:
     return rc;

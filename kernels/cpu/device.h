@@ -20,6 +20,7 @@ struct kern_matrix {
     uint32_t first_row[KERN_MAX_PARTS], first_unit[KERN_MAX_PARTS];
     uint32_t n_units; /* of two groups, over all parts */
     bool has_quant, has_float;
+    const struct kern_matrix *next; /* loaded after it; NULL: the last */
 };
 
 struct kern_buffer {
@@ -70,6 +71,7 @@ struct kern_device {
     struct memory scratch_memory; /* everything else */
     uint32_t max_tok, max_cols;
     size_t weight_bytes, cache_bytes; /* the largest cache's */
+    struct kern_matrix *last_matrix;  /* loaded so far */
     const struct kern_step *step;
     struct kern_kv *kv;
     struct activations shared; /* [max_tok] rows */

@@ -119,9 +119,10 @@ struct product {
     uint32_t n_groups; /* 1 or 2 */
     const struct panel *panel[2];
     uint32_t group[2];
-    uint32_t n_rows[2]; /* of the group that exist, 1..16 */
-    float *out[2];      /* of the group's first row and token 0 */
-    size_t out_stride;  /* floats from token to token */
+    uint32_t n_rows[2];      /* of the group that exist, 1..16 */
+    const uint8_t *ahead[2]; /* groups that the thread reads next, to be fetched */
+    float *out[2];           /* of the group's first row and token 0 */
+    size_t out_stride;       /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
     bool is_far; /* the weights come from memory: no cache holds all that a step reads */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SHARE_COLUMNS = 32768 }; /* of activations against a unit: some microseconds */
+enum { SHARE_COLUMNS = 8192 }; /* of activations against a unit: a microsecond or two */
 
 struct job {
     struct kern_device *d;
@@ -52,43 +52,104 @@ static uint32_t rows_of(const struct panel *p, uint32_t group)
     return rest < LANES ? rest : LANES;
 }
 
-/* Two neighbouring groups of one part. */
-static void fill_unit(const struct job *j, uint32_t unit, struct product *p)
-{
-    uint32_t i = j->w->n_parts - 1;
-    while (unit < j->w->first_unit[i])
-        i--;
-    const struct panel *panel = &j->w->part[i];
-    uint32_t group = (unit - j->w->first_unit[i]) * 2;
-    p->n_groups = panel->n_groups - group >= 2 ? 2 : 1;
-    for (uint32_t k = 0; k < p->n_groups; k++) {
-        p->panel[k] = panel;
-        p->group[k] = group + k;
-        p->n_rows[k] = rows_of(panel, group + k);
-        p->out[k] = j->out + j->w->first_row[i] + (size_t)(group + k) * LANES;
-    }
-}
-
-/* The same group of gate and up. */
-static void fill_gate(const struct job *j, uint32_t group, struct product *p)
-{
-    p->n_groups = 2;
-    for (uint32_t k = 0; k < 2; k++) {
-        p->panel[k] = &j->w->part[k];
-        p->group[k] = group;
-        p->n_rows[k] = rows_of(p->panel[k], group);
-        p->out[k] = j->out + (size_t)group * LANES;
-    }
-}
-
 static bool is_gate(enum product_mode mode)
 {
     return mode == PRODUCT_GATE_SILU || mode == PRODUCT_GATE_GELU;
 }
 
-static uint32_t n_units(const struct job *j)
+static uint32_t n_units(const struct kern_matrix *w, bool is_gate)
 {
-    return is_gate(j->mode) ? j->w->part[0].n_groups : j->w->n_units;
+    return is_gate ? w->part[0].n_groups : w->n_units;
+}
+
+/* Two neighbouring groups of one part. */
+static void find_pair(const struct kern_matrix *w, uint32_t unit, struct product *p)
+{
+    uint32_t i = w->n_parts - 1;
+    while (unit < w->first_unit[i])
+        i--;
+    uint32_t group = (unit - w->first_unit[i]) * 2;
+    p->n_groups = w->part[i].n_groups - group >= 2 ? 2 : 1;
+    for (uint32_t k = 0; k < p->n_groups; k++) {
+        p->panel[k] = &w->part[i];
+        p->group[k] = group + k;
+    }
+}
+
+/* The same group of gate and up. */
+static void find_gate(const struct kern_matrix *w, uint32_t group, struct product *p)
+{
+    p->n_groups = 2;
+    for (uint32_t k = 0; k < 2; k++) {
+        p->panel[k] = &w->part[k];
+        p->group[k] = group;
+    }
+}
+
+static void find_unit(const struct kern_matrix *w, bool is_gate, uint32_t unit, struct product *p)
+{
+    if (is_gate)
+        find_gate(w, unit, p);
+    else
+        find_pair(w, unit, p);
+}
+
+/* Where the rows of the groups go. */
+static void place_rows(const struct job *j, struct product *p)
+{
+    for (uint32_t k = 0; k < p->n_groups; k++) {
+        uint32_t part = (uint32_t)(p->panel[k] - j->w->part);
+        uint32_t first = is_gate(j->mode) ? 0 : j->w->first_row[part];
+        p->n_rows[k] = rows_of(p->panel[k], p->group[k]);
+        p->out[k] = j->out + first + (size_t)p->group[k] * LANES;
+    }
+}
+
+/* With many tokens a unit is work enough for a share: the last one is short and nobody waits long
+ * for it. With few, shares are runs of units, read in long sequences. */
+static uint32_t n_shares(const struct team *team, uint32_t units, uint32_t n_tok, uint32_t cols)
+{
+    uint32_t few = team_shares(team, units);
+    uint64_t fine = (uint64_t)units * n_tok * cols / SHARE_COLUMNS;
+    uint32_t most = units < TEAM_MAX_SHARES ? units : TEAM_MAX_SHARES;
+    return fine <= few ? few : fine < most ? (uint32_t)fine : most;
+}
+
+/* Units of the shares that are a thread's own. */
+static struct team_range own_units(const struct job *j, const struct kern_matrix *w, bool is_gate,
+                                   uint32_t thread)
+{
+    const struct team *team = j->d->team;
+    uint32_t units = n_units(w, is_gate), n = n_shares(team, units, j->n_tok, w->cols);
+    struct team_range own = team_share(n, thread, team_size(team));
+    return (struct team_range){team_share(units, own.from, n).from,
+                               team_share(units, own.to, n).from};
+}
+
+/* What a thread reads first in the matrix that was loaded after this one and so, most often, is
+ * used after it; one of two parts is gate and up. */
+static bool find_next(const struct job *j, uint32_t thread, struct product *p)
+{
+    const struct kern_matrix *w = j->w->next;
+    if (!w)
+        return false;
+    bool is_gate = w->n_parts == 2;
+    struct team_range own = own_units(j, w, is_gate, thread);
+    if (own.from < own.to)
+        find_unit(w, is_gate, own.from, p);
+    return own.from < own.to;
+}
+
+static const uint8_t *group_data(const struct product *p, uint32_t k)
+{
+    return p->panel[k]->data + p->group[k] * p->panel[k]->group_bytes;
+}
+
+/* next: what the thread reads after p. */
+static void look_ahead(const struct product *next, struct product *p)
+{
+    for (uint32_t k = 0; k < p->n_groups; k++)
+        p->ahead[k] = group_data(next, k < next->n_groups ? k : 0);
 }
 
 /* Of one token every thread makes the activations itself: cheaper than waiting for one another. */
@@ -111,24 +172,21 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
                         .x = is_prepared_alone(j) ? &own->own : &j->d->shared,
                         .n_tok = j->n_tok,
                         .is_far = j->d->weight_bytes > j->d->cache_bytes};
-    struct team_range r = team_share(n_units(j), share, n_shares);
+    bool gate = is_gate(j->mode);
+    struct team_range r = team_share(n_units(j->w, gate), share, n_shares);
+    struct team_range own_run = own_units(j, j->w, gate, thread);
+    uint32_t end = r.from >= own_run.from && r.from < own_run.to ? own_run.to : r.to;
     for (uint32_t unit = r.from; unit < r.to; unit++) {
-        if (is_gate(j->mode))
-            fill_gate(j, unit, &p);
+        find_unit(j->w, gate, unit, &p);
+        place_rows(j, &p);
+        struct product next = p;
+        if (unit + 1 < end)
+            find_unit(j->w, gate, unit + 1, &next);
         else
-            fill_unit(j, unit, &p);
+            (void)find_next(j, thread, &next);
+        look_ahead(&next, &p);
         j->d->isa->product(&p);
     }
-}
-
-/* With many tokens a unit is work enough for a share: the last one is short and nobody waits long
- * for it. With few, shares are runs of units, read in long sequences. */
-static uint32_t n_shares(const struct job *j)
-{
-    uint32_t units = n_units(j), few = team_shares(j->d->team, units);
-    uint64_t fine = (uint64_t)units * j->n_tok * j->width / SHARE_COLUMNS;
-    uint32_t most = units < TEAM_MAX_SHARES ? units : TEAM_MAX_SHARES;
-    return fine <= few ? few : fine < most ? (uint32_t)fine : most;
 }
 
 static void run_job(struct job *j)
@@ -139,7 +197,8 @@ static void run_job(struct job *j)
     j->serial = ++j->d->serial;
     if (!is_prepared_alone(j))
         team_each(team, team_shares(team, j->n_tok), prepare_part, j);
-    team_each(team, n_shares(j), product_part, j);
+    team_each(team, n_shares(team, n_units(j->w, is_gate(j->mode)), j->n_tok, j->width),
+              product_part, j);
 }
 
 static struct job job_on(struct kern_device *d, const struct kern_buffer *in,
