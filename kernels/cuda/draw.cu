@@ -113,8 +113,7 @@ __device__ __forceinline__ unsigned first_of(const view &v, const float *row, fl
     for (unsigned b = threadIdx.x; b < v.n_blocks && mine == UINT32_MAX; b += BLOCK_THREADS)
         mine = v.most[b] == largest ? b : UINT32_MAX;
     unsigned block = block_first(mine), i = block * DRAW_BLOCK + threadIdx.x;
-    bool is_it = threadIdx.x < DRAW_BLOCK && block < v.n_blocks && i < v.n && row[i] == largest;
-    unsigned first = block_first(is_it ? i : UINT32_MAX);
+    unsigned first = block_first(i < v.n && row[i] == largest ? i : UINT32_MAX);
     return first < v.n ? first : 0; /* a broken row has none */
 }
 
@@ -228,9 +227,9 @@ __device__ __forceinline__ unsigned draw_from_all(const view &v, double u)
     double before, target, all;
     unsigned block = find_block(v, u, &before, &target);
     unsigned i = block * DRAW_BLOCK + threadIdx.x;
-    float w = threadIdx.x < DRAW_BLOCK && i < v.n ? v.weight[i] : 0;
+    float w = i < v.n ? v.weight[i] : 0;
     double sum = __dadd_rn(before, block_scan((double)w, &all));
-    unsigned first = block_first(w > 0 && sum > target ? i : UINT32_MAX);
+    unsigned first = block_first(sum > target ? i : UINT32_MAX);
     unsigned last = block_largest(w > 0 ? i : 0u);
     return first < v.n ? first : last;
 }
@@ -239,7 +238,7 @@ __device__ __forceinline__ unsigned draw_weighted(const view &v, const draw_row 
 {
     if (r.top_k == 0 && r.top_p >= 1 && r.min_p <= 0)
         return draw_from_all(v, r.u);
-    const limits l = {r.top_k && r.top_k < v.n ? r.top_k : v.n, r.top_p, r.min_p, r.u, total};
+    const limits l = {r.top_k ? r.top_k : v.n, r.top_p, r.min_p, r.u, total};
     return draw_filtered(v.weight, v.n, v.key, l);
 }
 

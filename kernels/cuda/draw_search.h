@@ -21,7 +21,7 @@ static const uint32_t BITS_OF_ONE = 0x3F800000u;
 static const uint32_t BUCKET_MASK = (1u << DIGIT_BITS) - 1; /* a bucket a thread */
 
 struct limits {
-    unsigned top_k; /* n: off */
+    unsigned top_k; /* n or more: off */
     double top_p, min_p, u, total;
 };
 
@@ -49,9 +49,9 @@ __device__ __forceinline__ double weight_of(draw_key key)
     return (double)__uint_as_float(BITS_OF_ONE - (uint32_t)(key >> ID_BITS));
 }
 
+/* Only the thread of a bucket has read it. */
 __device__ __forceinline__ void clear(const histogram &h)
 {
-    __syncthreads();
     h.count[threadIdx.x] = 0;
     h.mass[threadIdx.x] = 0;
     __syncthreads();
@@ -120,10 +120,10 @@ __device__ __forceinline__ double mass_up_to(const keys &k, draw_key limit)
 /* Last key with a weight of at least min_p times the largest, which is 1. */
 __device__ __forceinline__ draw_key min_p_limit(double min_p)
 {
-    float least = (float)(min_p < 1 ? min_p : 1);
-    if ((double)least < min_p && least < 1)
+    float least = (float)min_p;
+    if ((double)least < min_p)
         least = __uint_as_float(__float_as_uint(least) + 1);
-    return min_p > 0 ? key_of(least, (1u << ID_BITS) - 1) : ~0ull;
+    return key_of(least, (1u << ID_BITS) - 1);
 }
 
 /* Digit up to which keys can survive, from a histogram of the whole row. */
@@ -151,7 +151,6 @@ __device__ __forceinline__ unsigned collect(const float *weight, unsigned n, uns
 {
     SMEM(unsigned, count, [1]);
     unsigned lane = threadIdx.x % 32;
-    __syncthreads();
     if (threadIdx.x == 0)
         count[0] = 0;
     __syncthreads();

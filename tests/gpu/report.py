@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""report.py OUT [BASELINE.json] - the table of a run of run.sh: every row as a share of what this card
+"""report.py OUT [BASELINE.json] [--keep FOLDER] - the table of a run of run.sh: every row as a share of what this card
 was measured to do in the same run, the goals, and what changed against an earlier run.
 
-Also writes OUT/ledger.md, an entry for tests/gpu/LEDGER.md, and OUT/baseline.json for the next run.
+Also writes OUT/ledger.md, an entry of tests/gpu/LEDGER.md, and OUT/baseline.json for the next run;
+with --keep both go to that folder too, the entry before those of earlier runs in LEDGER.md.
 Exit 0; with --strict 1 if a measured goal is short. Only the standard library."""
 
 import argparse
@@ -190,10 +191,21 @@ def stage_lines(out):
     return ["Stages: " + "; ".join(stages) + ".", ""] if stages else []
 
 
+def keep(folder, entry, baseline):
+    """The newest entry first; what a row was before stays where this run did not measure it."""
+    ledger = folder / "LEDGER.md"
+    head, mark, earlier = ledger.read_text().partition("\n## ")
+    ledger.write_text(head.split("\nNo run yet")[0] + "\n" + entry + mark + earlier)
+    path = folder / "baseline.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**before, **baseline}, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("baseline", type=pathlib.Path, nargs="?")
+    parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--strict", action="store_true")
     arguments = parser.parse_args()
     out = arguments.out
@@ -206,9 +218,11 @@ def main():
     lines = (head_of_entry(out) + stage_lines(out) + goal_table(goals) + [""] +
              row_table(rows, card, baseline))
     print("\n".join(lines))
+    measured = {r["name"]: r["us"] for r in rows.values() if is_measured(r)}
     (out / "ledger.md").write_text("\n".join(lines) + "\n")
-    (out / "baseline.json").write_text(
-        json.dumps({r["name"]: r["us"] for r in rows.values() if is_measured(r)}, indent=1) + "\n")
+    (out / "baseline.json").write_text(json.dumps(measured, indent=1) + "\n")
+    if arguments.keep:
+        keep(arguments.keep, "\n".join(lines) + "\n", measured)
     n_short = sum(verdict(v, first, later) == "SHORT" for _, _, v, first, later in goals)
     return 1 if arguments.strict and n_short else 0
 

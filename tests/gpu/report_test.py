@@ -138,6 +138,21 @@ class Report(unittest.TestCase):
         for words in ("NVIDIA TEST", "abc123", "ptx rc=1", "SHORT"):
             self.assertIn(words, self.ledger)
 
+    def test_runs_are_kept_the_newest_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = pathlib.Path(folder)
+            head = (HERE / "LEDGER.md").read_text().partition("\n## ")[0]
+            (kept / "LEDGER.md").write_text(head)
+            for share in (.86, .91):
+                self.run_report([decode("synth-8b", "bf16", 1, share)], "--keep", folder)
+            ledger = (kept / "LEDGER.md").read_text()
+            self.assertEqual(ledger.count("\n## "), 2)
+            self.assertLess(ledger.index("| 0.91 |"), ledger.index("| 0.86 |"))
+            self.assertTrue(ledger.startswith("# Runs on a GPU\n\nEach entry"))
+            self.assertNotIn("No run yet", ledger)
+            baseline = json.loads((kept / "baseline.json").read_text())
+            self.assertEqual(baseline["decode synth-8b bf16 batch 1 context 256"], 1000)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -11,7 +11,8 @@
 # ones from running, except the build. What teaches most comes first, so that a call that is cut off
 # has taught something. quick leaves out sanitizers, baselines and the larger models. dry (in ctest, no
 # device): builds all of it, wants each program to say "no device" and exit 77, and lets the benches
-# run on the reference. Exit 0: all stages passed; 77: nothing to build with or to run on.
+# run on the reference. full notes what it found in tests/gpu/LEDGER.md and baseline.json.
+# Exit 0: all stages passed; 77: nothing to build with or to run on.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 mode=${1:-full}
@@ -120,9 +121,17 @@ if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     echo "no CUDA toolkit: skipped"
     exit $NO_DEVICE
 fi
+for program in cmake ninja g++ python3; do
+    command -v "$program" >/dev/null || { echo "$program is missing: nothing can be built"; exit $NO_DEVICE; }
+done
 export -f wheels build environment resources
-if [ "$mode" = dry ] && nvidia-smi -L 2>/dev/null | grep -q GPU; then
+has_gpu=no
+nvidia-smi -L 2>/dev/null | grep -q GPU && has_gpu=yes
+if [ "$mode" = dry ] && [ $has_gpu = yes ]; then
     echo "this machine has a GPU: run without dry"
+    exit $NO_DEVICE
+elif [ "$mode" != dry ] && [ $has_gpu = no ]; then
+    echo "nvidia-smi lists no GPU: only 'dry' runs here"
     exit $NO_DEVICE
 fi
 [ "$mode" = dry ] || stage env 40 bash -c environment
@@ -160,7 +169,9 @@ if [ "$mode" = full ]; then
 fi
 stage clocks 10 nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu --format=csv
 LIMIT=$((LIMIT + 30))
-check report 20 python3 tests/gpu/report.py "$LOGS" tests/gpu/baseline.json
+keep=
+[ "$mode" = full ] && keep="--keep tests/gpu"
+check report 20 python3 tests/gpu/report.py "$LOGS" tests/gpu/baseline.json $keep
 cat "$LOGS/report.txt"
-echo "total $SECONDS s rc=$rc; tests/gpu/LEDGER.md wants $LOGS/ledger.md"
+echo "total $SECONDS s rc=$rc${keep:+; tests/gpu/LEDGER.md and baseline.json are to be committed}"
 exit $rc

@@ -87,6 +87,46 @@ static void fill_stream(struct problem *p, struct rng *r, struct stream *t)
     }
 }
 
+static void unmake(struct problem *p)
+{
+    struct stream *const all[] = {&p->k, &p->v};
+    for (int i = 0; i < 2; i++)
+        free(all[i]->bytes), free(all[i]->value), free(all[i]->step);
+    free(p->qkv);
+}
+
+/* The first position that token t sees. */
+static uint32_t first_seen(const struct problem *p, uint32_t t)
+{
+    uint32_t window = p->s->window, last = p->position[t];
+    return window && last >= window ? last + 1 - window : 0;
+}
+
+static uint32_t block_of(uint32_t seq, uint32_t i)
+{
+    return N_SEQ * TABLE - 1 - (i * 7 % TABLE * N_SEQ + seq); /* the last one is seen to its end */
+}
+
+/* What no token of the sequence may read is NaN, and blocks of such positions alone have no entry
+ * in the table. A prompt reads whole units of 64 and hides what is before a window. */
+static void spoil(struct problem *p, uint32_t seq, uint32_t from, uint32_t to)
+{
+    uint32_t n_head = p->s->n_head_kv, d = p->s->d_head;
+    for (uint32_t i = 0; i < TABLE; i++)
+        if ((i + 1) * KV_BLOCK <= from || i * KV_BLOCK >= to)
+            p->table[seq][i] = UINT32_MAX;
+    for (uint32_t i = 0; i < TABLE * KV_BLOCK * n_head; i++) {
+        uint32_t pos = i / n_head, head = i % n_head;
+        size_t block = block_of(seq, pos / KV_BLOCK);
+        size_t slot = (block * n_head + head) * KV_BLOCK + pos % KV_BLOCK;
+        if (pos >= from && pos < to)
+            continue;
+        memset(p->k.bytes + slot * d * p->bytes, 0xFF, (size_t)d * p->bytes);
+        memset(p->v.bytes + slot * d * p->bytes, 0xFF, (size_t)d * p->bytes);
+        p->k.step[slot] = p->v.step[slot] = 0xFFFF;
+    }
+}
+
 static void make(struct problem *p, const struct shape *s, uint32_t format, bool is_run)
 {
     struct rng r;
@@ -105,17 +145,14 @@ static void make(struct problem *p, const struct shape *s, uint32_t format, bool
         p->position[t] = is_run ? s->context[0] - s->run + t : s->context[t] - 1;
         p->seq[t] = is_run ? 0 : t;
     }
-    for (uint32_t t = 0; t < N_SEQ; t++)
+    for (uint32_t t = 0; t < N_SEQ; t++) {
         for (uint32_t i = 0; i < TABLE; i++)
-            p->table[t][i] = (i * 7 + 3) % TABLE * N_SEQ + t;
-}
-
-static void unmake(struct problem *p)
-{
-    struct stream *const all[] = {&p->k, &p->v};
-    for (int i = 0; i < 2; i++)
-        free(all[i]->bytes), free(all[i]->value), free(all[i]->step);
-    free(p->qkv);
+            p->table[t][i] = block_of(t, i);
+        if (!is_run)
+            spoil(p, t, first_seen(p, t), s->context[t]);
+    }
+    if (is_run)
+        spoil(p, 0, first_seen(p, 0) & ~63u, s->context[0]);
 }
 
 static const double *at(const struct problem *p, const struct stream *t, uint32_t seq, uint32_t pos,
@@ -130,11 +167,9 @@ static const double *at(const struct problem *p, const struct stream *t, uint32_
 static void attend_in_double(const struct problem *p, uint32_t t, uint32_t h, double *y)
 {
     const struct shape *s = p->s;
-    uint32_t last = p->position[t], first = 0, head = h / (s->n_head / s->n_head_kv);
+    uint32_t last = p->position[t], first = first_seen(p, t), head = h / (s->n_head / s->n_head_kv);
     const float *q = p->qkv + ((size_t)t * (s->n_head + 2 * s->n_head_kv) + h) * s->d_head;
     double sum = 0;
-    if (s->window && last >= s->window)
-        first = last + 1 - s->window;
     memset(y, 0, s->d_head * sizeof *y);
     for (uint32_t i = first; i <= last; i++) {
         const double *k = at(p, &p->k, p->seq[t], i, head), *v = at(p, &p->v, p->seq[t], i, head);

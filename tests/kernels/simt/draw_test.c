@@ -7,6 +7,7 @@
 
 #include "common/rng.h"
 #include "engine/sample/sampler.h"
+#include "engine/sample/softmax.h"
 #include "tests/kernels/simt/device.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@ enum { MAX_ROWS = 19, HISTORY = 300, LARGE = 300 }; /* rows: more than a slice *
 struct row {
     struct params params;
     uint64_t seed, position;
+    double u; /* in place of that of the seed; 0: of the seed */
     int32_t tokens[HISTORY];
     uint32_t n_prompt, n_output, n_top;
     bool on_host;
@@ -52,11 +54,12 @@ static double choose(struct rng *r, const double *values, uint32_t n)
 
 static void random_row(struct rng *r, struct row *w, uint32_t n_vocab)
 {
-    static const double TEMPERATURES[] = {0, 0.3, 1, 1, 1.7}, TOP_P[] = {1, 0.9, 0.5, 0.05, 0.9999},
+    static const double TEMPERATURES[] = {0, 0.3, 1, 1, 1.7},
+                        TOP_P[] = {1, 0.9, 0.5, 0.05, 0.9999, 0},
                         TOP_K[] = {0, 0, 1, 2, 40, 1000, 1e6}, MIN_P[] = {0, 0, 0.05, 0.5, 1},
                         REPETITION[] = {1, 1, 1.3, 0.8}, PENALTY[] = {0, 0, 0.5, -0.7};
     *w = (struct row){.params = neutral(choose(r, TEMPERATURES, 5)), .seed = rng_u64(r)};
-    w->params.v[PARAM_TOP_P] = choose(r, TOP_P, 5);
+    w->params.v[PARAM_TOP_P] = choose(r, TOP_P, 6);
     w->params.v[PARAM_TOP_K] = choose(r, TOP_K, 7);
     w->params.v[PARAM_MIN_P] = choose(r, MIN_P, 5);
     w->params.v[PARAM_REPETITION_PENALTY] = choose(r, REPETITION, 4);
@@ -158,7 +161,7 @@ static void fill_draws(struct bench *b)
                                .frequency = v[PARAM_FREQUENCY_PENALTY],
                                .top_p = v[PARAM_TOP_P],
                                .min_p = v[PARAM_MIN_P],
-                               .u = sampler_uniform(w->seed, w->position),
+                               .u = w->u > 0 ? w->u : sampler_uniform(w->seed, w->position),
                                .tokens = sampler_has_penalties(&w->params) ? w->tokens : NULL,
                                .n_prompt = w->n_prompt,
                                .n_output = w->n_output};
@@ -310,26 +313,98 @@ static void test_many_knobs(void **state)
         check_size(700 + (uint32_t)seed, simt_is_checked() ? 5 : MAX_ROWS, 1, seed);
 }
 
+/* The head is F32, so each bench has one row. Greedy, all tokens, filtered. */
+static void check_broken(uint32_t kind, uint32_t way)
+{
+    struct bench b = {.logits = calloc(600, sizeof *b.logits)};
+    assert_non_null(b.logits);
+    b.row[0] = (struct row){.params = neutral(way > 0 ? 0.7 : 0), .n_top = DRAW_MAX_TOP};
+    if (way == 2) {
+        b.row[0].params.v[PARAM_TOP_K] = 40;
+        b.row[0].params.v[PARAM_TOP_P] = 0.9;
+    }
+    for (uint32_t i = 0; i < 600; i++)
+        b.logits[i] = kind == 0 || (kind == 3 && i < 590) ? NAN : kind == 1 ? -INFINITY : 1;
+    b.logits[300] = kind == 2 ? INFINITY : b.logits[300];
+    open_bench(&b, 600, 1);
+    draw_all(&b);
+    assert_false(isfinite((double)b.drawn[0].largest + log(b.drawn[0].total)));
+    close_bench(&b);
+}
+
 /* NaN in a row, a row of nothing, an infinite logit: no finite total, and no access out of bounds.
- * The head is F32, so each test has one row. */
+ */
 static void test_broken_rows(void **state)
 {
     (void)state;
-    for (uint32_t kind = 0; kind < 4; kind++) {
-        struct bench b = {.logits = calloc(600, sizeof *b.logits)};
-        struct rng r;
-        rng_seed(&r, kind);
-        random_row(&r, &b.row[0], 600);
-        b.row[0].n_top = 20;
-        b.row[0].params.v[PARAM_TEMPERATURE] = 0.7;
-        for (uint32_t i = 0; i < 600; i++)
-            b.logits[i] = kind == 0 || (kind == 3 && i < 590) ? NAN : kind == 1 ? -INFINITY : 1;
-        b.logits[300] = kind == 2 ? INFINITY : b.logits[300];
-        open_bench(&b, 600, 1);
-        draw_all(&b);
-        assert_false(isfinite((double)b.drawn[0].largest + log(b.drawn[0].total)));
-        close_bench(&b);
+    for (uint32_t i = 0; i < 12; i++)
+        check_broken(i % 4, i / 4);
+}
+
+/* Weights of a row, as the host computes them. */
+static void weigh(const float *logits, uint32_t n, float *weight)
+{
+    const struct softmax_ops *ops = softmax_select();
+    ops->exp_all(logits, n, ops->max(logits, n), 1, weight, NULL);
+}
+
+/* min_p is the weight of half of the tokens: they stay. */
+static void test_weight_at_the_limit(void **state)
+{
+    enum { N = 400 };
+    struct bench b = {.n_vocab = N, .n_row = MAX_ROWS};
+    struct sampler *s;
+    struct err e;
+    float weight[N];
+    (void)state;
+    b.logits = calloc(N * MAX_ROWS, sizeof *b.logits);
+    assert_non_null(b.logits);
+    for (uint32_t i = 0; i < N * MAX_ROWS; i++)
+        b.logits[i] = i % N == 7 ? 1 : i % 2 ? 0.25f : -1;
+    weigh(b.logits, N, weight);
+    for (uint32_t r = 0; r < MAX_ROWS; r++) {
+        b.row[r] = (struct row){.params = neutral(1), .seed = r};
+        b.row[r].params.v[PARAM_MIN_P] = (double)weight[1];
     }
+    assert_ok(sampler_open(&s, N, &e), &e);
+    draw_by_kernel(&b);
+    for (uint32_t r = 0; r < MAX_ROWS; r++) {
+        check_row(&b, s, r);
+        assert_int_equal(b.drawn[r].token % 2, 1);
+    }
+    sampler_close(s);
+    close_bench(&b);
+}
+
+/* The largest u takes the last token that has a chance, however sums are rounded. */
+static void test_largest_number(void **state)
+{
+    enum { N = 1000, N_CHANCE = 950 };
+    struct bench b = {.n_vocab = N, .n_row = simt_is_checked() ? 4 : MAX_ROWS};
+    struct rng rng;
+    float weight[N];
+    (void)state;
+    rng_seed(&rng, 5);
+    b.logits = calloc(N * MAX_ROWS, sizeof *b.logits);
+    assert_non_null(b.logits);
+    for (uint32_t i = 0; i < N * MAX_ROWS; i++)
+        b.logits[i] = i % N < N_CHANCE ? random_logit(&rng, 1) : -1e30f;
+    for (uint32_t r = 0; r < b.n_row; r++) {
+        double *v = b.row[r].params.v;
+        b.row[r] = (struct row){.params = neutral(1), .u = nextafter(1, 0)};
+        v[PARAM_TOP_K] = r % 4 == 1 ? N - 20 : 0;
+        v[PARAM_TOP_P] = r % 4 == 2 ? nextafter(1, 0) : 1;
+        v[PARAM_MIN_P] = r % 4 == 3 ? 1e-6 : 0;
+    }
+    draw_by_kernel(&b);
+    for (uint32_t r = 0; r < b.n_row; r++) {
+        uint32_t want = N_CHANCE - 1; /* in the order of ids, else of weights */
+        weigh(b.logits + (size_t)r * N, N, weight);
+        for (uint32_t i = N_CHANCE; i-- > 0 && r % 4 > 0;)
+            want = weight[i] < weight[want] ? i : want;
+        assert_int_equal(b.drawn[r].token, want);
+    }
+    close_bench(&b);
 }
 
 static void test_rows_left_to_the_host(void **state)
@@ -374,6 +449,8 @@ int main(void)
                                        cmocka_unit_test(test_real_vocabularies),
                                        cmocka_unit_test(test_many_knobs),
                                        cmocka_unit_test(test_broken_rows),
+                                       cmocka_unit_test(test_weight_at_the_limit),
+                                       cmocka_unit_test(test_largest_number),
                                        cmocka_unit_test(test_rows_left_to_the_host),
                                        cmocka_unit_test(test_vocabulary_refused)};
     return cmocka_run_group_tests_name("kernels.simt.draw", tests, NULL, NULL);

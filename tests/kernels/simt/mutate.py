@@ -7,14 +7,16 @@ instructions) is rewritten so that each mutation is switched on by its number at
     if (i >= n) return;   ->  if (!mutant(8) && (i >= n)) return;
     a && i < n            ->  a && (mutant(9) || (i < n))
     for (...; i < n; ...) ->  for (...; (mutant(10) ? i <= n : i < n); ...)
-One compilation then serves all mutants of a build. Each runs in the emulator's suites that reach it
-(tests named simt.NAME.check, then .fast); the first failure or report ends it. New kernels and new
-suites need no entry here. A mutant that no suite notices needs a line in mutants.tsv: its key as
-printed, a tab, and why the removed part is redundant. Better: a test that notices.
+One compilation then serves all mutants of a build. Each runs in the tests of the emulator's suites
+that reach it (simt.NAME.check, simt.NAME.fast), the cheapest first; the first failure or report ends
+it. New kernels and new suites need no entry here. A mutant that no test notices needs a line in
+mutants.tsv: its key as printed, a tab, and why the removed part is redundant. Better: a test.
 
     mutate.py BUILD          all mutants (about half an hour of one core)
     mutate.py BUILD --quick  three mutants of one .cu, chosen by the sources' content
     mutate.py --list         keys without building; any word more: only keys with it
+    --seen FILE              what is caught is noted there and not tried again until its file changes
+    --argued                 also those of mutants.tsv: is one caught after all?
 Exit 0: all caught or argued. 77: nothing to build with."""
 
 import argparse
@@ -48,12 +50,14 @@ RUNTIME = r"""
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+extern void cmocka_set_test_filter(const char *pattern);
 static unsigned chosen;
 static unsigned char reached[1 << 14];
 __attribute__((constructor)) static void begin(void)
 {
     const char *n = getenv("MILEPOST_MUTANT");
     chosen = n ? (unsigned)strtoul(n, NULL, 10) : 0;
+    cmocka_set_test_filter(getenv("MILEPOST_MUTANT_TEST"));
 }
 bool simt_mutant(unsigned n)
 {
@@ -102,7 +106,7 @@ def functions(text):
         brace, semicolon = text.find("{", m.end()), text.find(";", m.end())
         if brace < 0 or 0 <= semicolon < brace:
             continue
-        names = re.findall(r"(\w+)\s*\(", re.sub(r"__launch_bounds__\(\w+\)", "",
+        names = re.findall(r"(\w+)\s*\(", re.sub(r"__launch_bounds__\([^)]*\)", "",
                                                  text[m.end():brace]))
         end = closing(text, brace)
         yield names[0], brace + 1, end
@@ -348,14 +352,16 @@ class Build:
         return out
 
 
-def run_suite(program, number, cpu_s, reached=None):
-    """'' when it passes, else what told."""
+def run_test(program, number, test="", cpu_s=0, reached=None):
+    """'' when it passes, else what told; without a name, all tests of the program."""
     env = dict(os.environ, MILEPOST_MUTANT=str(number))
+    if test:
+        env["MILEPOST_MUTANT_TEST"] = test
     if reached:
         env["MILEPOST_MUTANTS_REACHED"] = str(reached)
 
     def limit():
-        if not reached:
+        if cpu_s:
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.nice(5)
@@ -380,55 +386,84 @@ def cpu_of(work):
     return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-class Suite:
-    """A program with mutants, run once without any to see that it passes and what it reaches."""
+class Test:
+    """One test of a program with mutants, run without any to see that it passes and what it reaches."""
 
-    def __init__(self, name, program, scratch):
-        self.name, self.program, self.limit_s = name, program, 0
-        reached = scratch / f"{name}.reached"
-        told, cpu = cpu_of(lambda: run_suite(program, 0, 0, reached))
+    def __init__(self, name, program, test, scratch):
+        self.name, self.program, self.test = f"{name}.{test}", program, test
+        reached = scratch / f"{self.name}.reached"
+        told, self.cpu_s = cpu_of(lambda: run_test(program, 0, test, reached=reached))
         if told:
-            raise SystemExit(f"{name} fails without a mutant: {told}")
-        self.cpu_s = cpu
-        self.limit_s = int(2 * cpu) + 10
+            raise SystemExit(f"{self.name} fails without a mutant: {told}")
+        self.limit_s = int(3 * self.cpu_s) + 3
         self.reached = {int(n) for n in reached.read_text().split()}
-        print(f"{name}: {cpu:.0f} s, reaches {len(self.reached)} mutants", flush=True)
 
     def reaches(self, mutant):
         return mutant.number in self.reached
 
 
 class QuickSuite:
-    """The same, unseen: ctest runs it without mutants anyway."""
+    """All tests of a program, unseen: ctest runs it without mutants anyway."""
 
     def __init__(self, name, program):
-        self.name, self.program, self.limit_s = name, program, 60
+        self.name, self.program, self.test, self.limit_s = name, program, "", 60
 
     def reaches(self, _):
         return True
 
 
-def try_mutants(mutants, suites, jobs):
-    """The cheapest suite first, for all; the next for those that are left."""
-    for m in mutants:
-        m.result = "" if any(s.reaches(m) for s in suites) else "not reached"
+def tests_of(suite, variant, program, scratch):
+    """Each test of the program by itself."""
+    name, source = f"{suite}.{variant}", Path(__file__).with_name(f"{suite}_test.c").read_text()
+    names = re.findall(r"cmocka_unit_test\w*\((\w+)", source)
+    tests = [Test(name, program, n, scratch) for n in names]
+    tests = [t for t in tests if t.reached]
+    print(f"{name}: {len(tests)} tests, {sum(t.cpu_s for t in tests):.0f} s, reach "
+          f"{len(set().union(*(t.reached for t in tests)))} mutants", flush=True)
+    return tests
 
-    def try_one(suite, m):
-        told = run_suite(suite.program, m.number, suite.limit_s)
+
+def try_mutants(mutants, tests, jobs, note):
+    """The cheapest test first, for all; the next for those that are left."""
+    def try_one(test, m):
+        told = run_test(test.program, m.number, test.test, test.limit_s)
         if told:
-            m.result = f"caught by {suite.name}: {told}"
+            m.result = f"caught by {test.name}: {told}"
         return m
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for suite in suites:
-            left = [m for m in mutants if not m.result and suite.reaches(m)]
-            tries = [pool.submit(try_one, suite, m) for m in left]
+        for test in tests:
+            left = [m for m in mutants if not m.result and test.reaches(m)]
+            tries = [pool.submit(try_one, test, m) for m in left]
             for m in (t.result() for t in concurrent.futures.as_completed(tries)):
                 if m.result:
+                    note(m)
                     print(f"{m.file}:{m.line} {m.kind} {m.key.split(': ', 1)[1]!r} {m.result}",
                           flush=True)
             n = sum(not m.result for m in mutants)
-            print(f"{suite.name}: {len(left)} tried, {n} left", flush=True)
+            if left:
+                print(f"{test.name}: {len(left)} tried, {n} left", flush=True)
+
+
+class Seen:
+    """Mutants known to be caught, in a file that outlives an interrupted run."""
+
+    def __init__(self, path, mutants):
+        self.path, known = path, {}
+        if path and path.exists():
+            known = dict(line.split("\t", 1) for line in path.read_text().splitlines())
+        self.version = {m.file: hashlib.sha256((KERNELS / m.file).read_bytes()).hexdigest()[:16]
+                        for m in mutants}
+        for m in mutants:
+            m.result = known.get(self.key(m), "")
+
+    def key(self, m):
+        return f"{m.key} {self.version[m.file]}"
+
+    def note(self, m):
+        if self.path:
+            with open(self.path, "a") as f:
+                f.write(f"{self.key(m)}\t{m.result}\n")
 
 
 def report(mutants, argued, started):
@@ -459,24 +494,28 @@ def choose(mutants, argued):
 
 def test(o, mutants, chosen, argued):
     started = time.time()
+    seen = Seen(o.seen, chosen)
+    left = [m for m in chosen if not m.result and (o.argued or m.key not in argued)]
     with tempfile.TemporaryDirectory(prefix="milepost-mutants-") as folder:
         scratch = Path(folder)
         b = Build(o.build, scratch)
         b.sources(chosen if o.quick else mutants)
         files = sorted({m.file for m in chosen}) if o.quick else \
             sorted(p.name for p in KERNELS.glob("*.cu"))
-        suites = []
         for variant in ["check"] if o.quick else ["check", "fast"]:
             wanted = [(n, p) for n, p in b.suites(variant)
                       if not o.suites or f"{n}.{variant}" in o.suites.split(",")]
-            objects = [b.object(f, variant) for f in files if wanted]
+            if not left or not wanted:
+                continue
+            objects = [b.object(f, variant) for f in files]
             programs = {n: b.link(p, objects) for n, p in wanted}
             if o.quick:
-                suites = [QuickSuite(n, programs[n]) for n in QUICK if n in programs]
-                continue
-            more = [Suite(f"{n}.{variant}", p, scratch) for n, p in programs.items()]
-            suites += sorted((s for s in more if s.reached), key=lambda s: s.cpu_s)
-        try_mutants(chosen, suites, o.jobs)
+                tests = [QuickSuite(n, programs[n]) for n in QUICK if n in programs]
+            else:
+                tests = [t for n, p in programs.items() for t in tests_of(n, variant, p, scratch)]
+                tests.sort(key=lambda t: t.cpu_s)
+            try_mutants(left, tests, o.jobs, seen.note)
+            left = [m for m in left if not m.result]
     return report(chosen, argued, started)
 
 
@@ -487,6 +526,8 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seen", type=Path)
+    parser.add_argument("--argued", action="store_true")
     parser.add_argument("--suites", default="", help="only these: ops.check,model.fast")
     o = parser.parse_args()
     mutants = all_mutants()

@@ -120,6 +120,8 @@ static void test_odd_shapes(void **state)
     check(&in, 2);
     make_inputs(&in, DTYPE_BF16, 33, 90, 75, 16, 5, 1);
     check(&in, SIMT_ORDERS);
+    make_inputs(&in, DTYPE_Q5_1, 3, 160, 64, 32, 1, 1);
+    check(&in, 2);
 }
 
 /* Bias, norms of heads, a second RoPE, GELU; windows that end in, at and beside a block. */
