@@ -85,6 +85,7 @@ struct gen_config {
     uint64_t max_gap_us; /* longest wanted step while streams run; 0 = always prefill_chunk */
     bool prefix_cache;
     bool is_static;          /* static batching, for comparisons */
+    bool no_overlap;         /* plan a step when the one before has ended, for comparisons */
     struct metrics *metrics; /* may be NULL */
 };
 
@@ -101,7 +102,7 @@ struct generator_ops {
     /* ERR_BUSY: queue full (503, Retry-After). ERR_INVALID: prompt + max_new_tokens cannot fit. */
     int (*submit)(struct generator *g, const struct gen_request *r, struct gen_handle *out,
                   struct err *e);
-    /* Takes effect before the next step; GEN_END follows. Unknown handles are ignored. */
+    /* Takes effect before the next step is planned; GEN_END follows. Unknown handles are ignored. */
     void (*cancel)(struct generator *g, struct gen_handle h);
     int (*fd)(struct generator *g);
     void (*drain)(struct generator *g);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 enum { DRAW_MAX_TOP = 20, DRAW_MAX_VOCAB = 1 << 20 };
+enum { DRAW_MAX_HISTORY = 1 << 20 }; /* tokens of a step's penalties */
 
 struct kern_draw {
     bool on_host;     /* no draw: the row's logits are wanted */
@@ -21,8 +22,8 @@ struct kern_draw {
     float repetition; /* 1: off. Penalties as engine/sample/penalties.h */
     double presence, frequency, top_p, min_p; /* 0, 0, 1, 0: off */
     double u;                                 /* of [0, 1): decides */
-    const int32_t *tokens;                    /* prompt, then output, below n_vocab; NULL: no
-                                                 penalties */
+    const int32_t *tokens;                    /* prompt, then output, as kern_step.token; NULL:
+                                                 no penalties */
     uint32_t n_prompt, n_output;
 };
 

@@ -53,8 +53,10 @@ enum kern_gate {
     KERN_GATE_GELU /* the tanh form (arXiv 1606.08415, section 2) */
 };
 
-/* What a step works on; position p of sequence s is slot p % 16 of block block_table[s][p / 16].
- * Tokens of a sequence stand together, positions rising by one. Checked by the caller. */
+/* What a step works on. A token below zero is what row -1 - token of the head_draw before drew,
+ * whether or not that step has ended. Position p of sequence s is slot p % 16 of block
+ * block_table[s][p / 16]. Tokens of a sequence stand together, positions rising by one. Checked by
+ * the caller. */
 struct kern_step {
     uint32_t n_tok;
     const int32_t *token;
@@ -110,6 +112,12 @@ struct kern_ops {
     /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. */
     MUST_USE int (*run)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
 
+    /* run in two, so that the host prepares a step while the device computes the one before: start
+     * returns when the body does, which must not wait for the device; finish waits for the oldest
+     * that was started. At most two are under way, and no run beside them. NULL: only run. */
+    MUST_USE int (*start)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
+    MUST_USE int (*finish)(struct kern_device *d, struct err *e);
+
     /* Host work inside run: fn(arg, i, thread) for each i below n, thread below n_threads. */
     void (*each)(struct kern_device *d, uint32_t n,
                  void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg);
@@ -117,7 +125,7 @@ struct kern_ops {
     /* Block to[i] gets what block from[i] holds, in all layers; i = 0 first. Before begin. */
     void (*copy_blocks)(struct kern_device *d, struct kern_kv *kv, uint32_t n, const uint32_t *from,
                         const uint32_t *to);
-    /* First op on a step's tokens. The step's arrays stay until run returns. */
+    /* First op on a step's tokens. The step's arrays stay until run or start returns. */
     void (*begin)(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv);
     /* x[t] = scale * row token[t] of w. */
     void (*embed)(struct kern_device *d, const struct kern_matrix *w, float scale,
@@ -156,9 +164,9 @@ struct kern_ops {
      * head_draw: this backend draws nothing, the caller does from the logits. ERR_UNSUPPORTED: not
      * for this vocabulary. */
     MUST_USE int (*draws)(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, struct err *e);
-    /* As head, but a token of each row (drawn[r], good when run has returned) in place of its
-     * logits, where draw[r] asks for no logits and its penalties' tokens have room; their number is
-     * at most 1 << 20 a step. */
+    /* As head, but a token of each row (drawn[r], good when run or finish has returned) in place of
+     * its logits, where draw[r] asks for no logits and its penalties' tokens have room: they are at
+     * most DRAW_MAX_HISTORY a step. row and draw may go before that, tokens of penalties too. */
     void (*head_draw)(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
                       const uint32_t *row, const struct kern_norm *norm,
                       const struct kern_matrix *w, const struct kern_draw *draw,

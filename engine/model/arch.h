@@ -18,6 +18,7 @@ struct model {
     bool can_draw;
     const struct kern_draw *draw; /* of the step; NULL: logits */
     struct kern_drawn *drawn;
+    uint32_t n_drawn; /* rows of the step before that a token below zero may name */
     struct model_options options;
     struct model_info info;
     char hash[33];

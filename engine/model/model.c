@@ -101,7 +101,9 @@ static int check_token(const struct model *m, const struct model_batch *b, uint3
                        struct err *e)
 {
     uint32_t position = b->position[t];
-    if (b->token[t] < 0 || (uint32_t)b->token[t] >= m->info.n_vocab)
+    bool is_known = b->token[t] >= 0;
+    uint32_t id = is_known ? (uint32_t)b->token[t] : (uint32_t)(-1 - b->token[t]);
+    if (id >= (is_known ? m->info.n_vocab : m->n_drawn))
         return err_set(e, ERR_INVALID, "batch: token %u has id %d of %u", t, b->token[t],
                        m->info.n_vocab);
     if (position >= m->info.n_ctx_train || position / KV_BLOCK_TOKENS >= m->options.n_kv_blocks)
@@ -167,6 +169,7 @@ static void run_step(void *arg)
 
 static int forward(struct model *m, const struct model_batch *batch, float *logits, struct err *e)
 {
+    m->n_drawn = 0;
     struct step s = {m, batch, logits};
     int rc = m->ops->run(m->device, run_step, &s, e);
     return rc == ERR_OK ? group_error(m, e) : rc;
@@ -186,16 +189,26 @@ bool model_can_draw(const struct model *m)
     return m->can_draw;
 }
 
-int model_draw(struct model *m, const struct model_batch *batch, const struct kern_draw *draw,
-               struct kern_drawn *drawn, float *logits, struct err *e)
+int model_start(struct model *m, const struct model_batch *batch, const struct kern_draw *draw,
+                struct kern_drawn *drawn, float *logits, struct err *e)
 {
     if (!m->can_draw)
         return err_set(e, ERR_UNSUPPORTED, "model: backend %s draws no tokens", m->ops->name);
+    int rc = check_batch(m, batch, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct step s = {m, batch, logits};
     m->draw = draw;
     m->drawn = drawn;
-    int rc = model_forward(m, batch, logits, e);
+    m->n_drawn = batch->n_row;
+    rc = m->ops->start(m->device, run_step, &s, e);
     m->draw = NULL;
     return rc;
+}
+
+int model_finish(struct model *m, struct err *e)
+{
+    return m->ops->finish(m->device, e);
 }
 
 int model_follow(struct model *m, struct err *e)

@@ -55,9 +55,10 @@ struct model_options {
 /* One step's work. Tokens of one sequence are consecutive and in order of position. */
 struct model_batch {
     uint32_t n_tok;
-    const int32_t *token;               /* [n_tok] */
-    const uint32_t *position;           /* [n_tok] */
-    const uint32_t *seq;                /* [n_tok] index into block_table */
+    const int32_t *token;     /* [n_tok]; below zero: what row -1 - token of the step started before
+                                 this one drew */
+    const uint32_t *position; /* [n_tok] */
+    const uint32_t *seq;      /* [n_tok] index into block_table */
     const uint32_t *const *block_table; /* [n_seq] -> block ids of that sequence */
     uint32_t n_row;                     /* how many logits rows are wanted */
     const uint32_t *row_token;          /* [n_row] index into the n_tok tokens */
@@ -81,14 +82,17 @@ uint32_t model_n_threads(const struct model *m);
 /* Runs the batch; logits: [n_row, n_vocab] float32, caller's storage. ERR_DEVICE is sticky. */
 MUST_USE int model_forward(struct model *m, const struct model_batch *batch, float *logits,
                            struct err *e);
-/* Whether model_draw may be called: the device draws tokens, and the whole row is on it. */
+/* Whether model_start may be called: the device draws tokens, and the whole row is on it. */
 bool model_can_draw(const struct model *m);
 /* As model_forward, but a token of each row where draw[r] (kernels/draw.h) asks for one and the
  * device has room for its penalties: then drawn[r].token >= 0 and the row's logits are not
- * written. [n_row] both. */
-MUST_USE int model_draw(struct model *m, const struct model_batch *batch,
-                        const struct kern_draw *draw, struct kern_drawn *drawn, float *logits,
-                        struct err *e);
+ * written. [n_row] both. Returns when the device has its work: batch and draw may go, drawn and
+ * logits are written by model_finish, which waits for the oldest that was started. Two at most are
+ * under way, and no model_forward or model_each beside them. */
+MUST_USE int model_start(struct model *m, const struct model_batch *batch,
+                         const struct kern_draw *draw, struct kern_drawn *drawn, float *logits,
+                         struct err *e);
+MUST_USE int model_finish(struct model *m, struct err *e);
 /* On the other ranks: computes what rank 0 runs until it closes its model (ERR_OK) or the group
  * ends (ERR_DEVICE). */
 MUST_USE int model_follow(struct model *m, struct err *e);

@@ -14,6 +14,7 @@ _Static_assert((int)DRAW_MAX_TOP == (int)GEN_MAX_TOP, "devices report as many al
 
 struct draws {
     struct model *model;
+    bool can_draw;
     uint32_t n_vocab, n_samplers, n_left;
     struct sampler **sampler; /* [n_samplers] */
     struct draw *draw;        /* [max_rows] */
@@ -44,6 +45,7 @@ int draws_open(struct draws **out, struct model *m, uint32_t max_rows, struct er
     if (!d)
         return err_set(e, ERR_NOMEM, "draws of %u rows", max_rows);
     d->model = m;
+    d->can_draw = model_can_draw(m);
     d->n_vocab = model_get_info(m)->n_vocab;
     d->n_samplers = model_n_threads(m);
     if (!take_memory(d, max_rows))
@@ -132,30 +134,40 @@ static void draw_left(struct draws *d)
     d->n_on_host += d->n_left;
 }
 
-int draws_step(struct draws *d, const struct model_batch *b, struct sequence *const *sequence,
-               const struct draw **draw, struct err *e)
+int draws_start(struct draws *d, const struct model_batch *b, struct sequence *const *sequence,
+                bool *is_on_device, struct err *e)
 {
-    bool can_draw = model_can_draw(d->model);
-    int rc;
+    uint64_t n_history = 0;
+    *is_on_device = d->can_draw;
+    if (!d->can_draw)
+        return model_forward(d->model, b, d->logits, e);
+    for (uint32_t i = 0; i < b->n_row; i++) {
+        const struct kern_draw *w = &d->wanted[i];
+        d->wanted[i] = wanted_for(d, sequence[i]);
+        n_history += w->tokens ? w->n_prompt + w->n_output : 0;
+        *is_on_device = *is_on_device && !w->on_host && n_history <= DRAW_MAX_HISTORY;
+    }
+    return model_start(d->model, b, d->wanted, d->drawn, d->logits, e);
+}
+
+int draws_finish(struct draws *d, uint32_t n_row, struct sequence *const *sequence,
+                 const struct draw **draw, struct err *e)
+{
+    int rc = d->can_draw ? model_finish(d->model, e) : ERR_OK;
+    if (rc != ERR_OK)
+        return rc;
     d->sequence = sequence;
     d->n_left = 0;
-    for (uint32_t i = 0; can_draw && i < b->n_row; i++)
-        d->wanted[i] = wanted_for(d, sequence[i]);
-    if (can_draw)
-        TRY(model_draw(d->model, b, d->wanted, d->drawn, d->logits, e));
-    else
-        TRY(model_forward(d->model, b, d->logits, e));
-    for (uint32_t i = 0; i < b->n_row; i++) {
-        if (can_draw && d->drawn[i].token >= 0)
+    for (uint32_t i = 0; i < n_row; i++) {
+        if (d->can_draw && d->drawn[i].token >= 0)
             accept(&d->drawn[i], &d->draw[i]);
-        else
+        else if (sequence[i])
             d->left[d->n_left++] = i;
     }
-    d->n_on_device += b->n_row - d->n_left;
+    d->n_on_device += n_row - d->n_left;
     draw_left(d);
     *draw = d->draw;
-out:
-    return rc;
+    return ERR_OK;
 }
 
 void draws_counts(const struct draws *d, uint64_t *on_device, uint64_t *on_host)

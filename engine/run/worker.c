@@ -10,15 +10,27 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A request that has waited this long goes before one of the next priority that just came. */
 enum { AGING_US = 10 * 1000 * 1000 };
+
+/* A step that the model has begun. */
+struct step {
+    struct sequence **row; /* [n_row], room for max_running; NULL: ended meanwhile */
+    uint32_t n_row, n_decode, n_prompt;
+    struct mono start;
+};
 
 struct worker {
     pthread_t thread;
     struct gen_config config;
     struct scheduler *sched;
     struct draws *draws;
+    struct step step[2]; /* n_under_way of them, from `oldest` on */
+    uint32_t oldest, n_under_way;
+    struct mono last_end; /* of a step */
+    uint64_t comm_us;     /* at that time */
     int32_t *end_ids;
     struct queue *submitted; /* of struct sequence */
     struct event_channel *events;
@@ -51,9 +63,19 @@ static void flush_events(struct worker *w)
     w->batch = NULL;
 }
 
+/* What steps under way draw for it is nobody's. */
+static void forget_rows(struct worker *w, const struct sequence *q)
+{
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < w->step[k].n_row; i++)
+            if (w->step[k].row[i] == q)
+                w->step[k].row[i] = NULL;
+}
+
 static void end_sequence(struct worker *w, struct sequence *q, enum gen_finish finish,
                          const struct err *error)
 {
+    forget_rows(w, q);
     sched_remove(w->sched, q);
     struct event *ev = add_event(w, q, GEN_END);
     ev->finish = finish;
@@ -84,10 +106,11 @@ static void end_static_batch(struct worker *w)
     }
 }
 
-/* Waits for a sequence only when there is nothing to compute; stopping closes the queue. */
+/* Waits for a sequence only when nothing is there to compute or end; stopping closes the queue. */
 static void take_submitted(struct worker *w)
 {
-    struct sequence *q = is_idle(w) ? queue_take(w->submitted, -1) : queue_try_take(w->submitted);
+    bool may_wait = is_idle(w) && w->n_under_way == 0;
+    struct sequence *q = may_wait ? queue_take(w->submitted, -1) : queue_try_take(w->submitted);
     for (; q; q = queue_try_take(w->submitted))
         sched_add(w->sched, q);
     w->stopping = w->stop_wanted || (w->retire_wanted && is_idle(w));
@@ -145,6 +168,7 @@ static void accept_token(struct worker *w, struct sequence *q, const struct samp
     struct mono now = clock_mono(w->config.clock);
     if (q->is_over)
         return;
+    seq_forget_expected(q);
     if (seq_n_output(q) == 0)
         q->first_token = now;
     q->last_token = now;
@@ -167,11 +191,37 @@ static void accept_draw(struct worker *w, struct sequence *q, const struct draw 
         end_sequence(w, q, GEN_ERROR, &d->error);
 }
 
+static struct step *step_at(struct worker *w, uint32_t i)
+{
+    return &w->step[(w->oldest + i) % 2];
+}
+
+/* The oldest step is over; tokens of it that are still expected will not come. */
+static void drop_step(struct worker *w)
+{
+    struct step *t = step_at(w, 0);
+    for (uint32_t i = 0; i < t->n_row; i++)
+        if (t->row[i])
+            seq_forget_expected(t->row[i]);
+    t->n_row = 0;
+    w->oldest = (w->oldest + 1) % 2;
+    w->n_under_way--;
+}
+
+/* Waits for all steps; their tokens are nobody's. */
+static void drop_steps(struct worker *w)
+{
+    const struct draw *draw;
+    for (; w->n_under_way; drop_step(w))
+        (void)!draws_finish(w->draws, 0, step_at(w, 0)->row, &draw, NULL);
+}
+
 /* A forward pass that failed takes the sequences of its batch with it, not the process: the next
  * batch may be fine, and a device that is gone fails all of them with the same message. */
 static void fail_batch(struct worker *w, const struct err *error)
 {
     log_event(LOG_ERROR, "run.forward_failed", "err=\"%s\"", error->msg);
+    drop_steps(w);
     while (sched_n_running(w->sched))
         end_sequence(w, sched_running_at(w->sched, 0), GEN_ERROR, error);
     sched_failed(w->sched);
@@ -201,30 +251,83 @@ static void publish_stats(struct worker *w)
     worker_metrics_publish(&w->metrics, s, w->config.n_kv_blocks);
 }
 
+/* So that the next step can be planned: its tokens stay on the device. */
+static void expect_tokens(struct worker *w)
+{
+    const struct step *t = step_at(w, 0);
+    for (uint32_t i = 0; i < t->n_row; i++)
+        if (t->row[i])
+            seq_expect(t->row[i], i);
+}
+
+static int begin_step(struct worker *w, const struct sched_plan *plan, struct mono now,
+                      bool *may_overlap, struct err *e)
+{
+    struct step *t = step_at(w, w->n_under_way);
+    int rc = draws_start(w->draws, &plan->batch, plan->row_seq, may_overlap, e);
+    if (rc != ERR_OK)
+        return rc;
+    t->n_row = plan->batch.n_row;
+    memcpy(t->row, plan->row_seq, t->n_row * sizeof(struct sequence *));
+    t->n_decode = plan->n_decode;
+    t->n_prompt = plan->n_prompt;
+    t->start = now;
+    w->n_under_way++;
+    *may_overlap = *may_overlap && !w->config.is_static && !w->config.no_overlap;
+    atomic_fetch_add_explicit(&w->stats.steps, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan->n_prompt, memory_order_relaxed);
+    return ERR_OK;
+}
+
+/* A step's time counts from the end of the one before. */
+static void note_time(struct worker *w, const struct step *t)
+{
+    struct mono now = clock_mono(w->config.clock);
+    struct mono from = t->start.us > w->last_end.us ? t->start : w->last_end;
+    uint64_t step_us = mono_since_us(from, now), comm_us = model_comm_us(w->config.model);
+    sched_took(w->sched, t->n_decode, t->n_prompt, step_us);
+    worker_metrics_step(&w->metrics, step_us, comm_us - w->comm_us, t->n_decode + t->n_prompt);
+    w->last_end = now;
+    w->comm_us = comm_us;
+}
+
+/* Waits for the oldest step under way and takes its tokens. */
+static int end_step(struct worker *w, struct err *e)
+{
+    const struct step *t = step_at(w, 0);
+    const struct draw *draw;
+    int rc = draws_finish(w->draws, t->n_row, t->row, &draw, e);
+    for (uint32_t i = 0; rc == ERR_OK && i < t->n_row; i++)
+        if (t->row[i])
+            accept_draw(w, t->row[i], &draw[i]);
+    end_static_batch(w);
+    note_time(w, t);
+    drop_step(w);
+    return rc;
+}
+
+/* Plans and begins a step while the device computes the one before, whose tokens are then taken: a
+ * sequence that turns out to have ended there is computed once for nothing. */
 static void run_step(struct worker *w)
 {
     struct sched_plan plan;
-    const struct draw *draw;
     struct err e;
-    struct mono start = clock_mono(w->config.clock);
-    uint64_t comm_us = model_comm_us(w->config.model);
-    sched_plan(w->sched, start, &plan);
-    if (plan.batch.n_tok == 0)
-        return;
-    if (draws_step(w->draws, &plan.batch, plan.row_seq, &draw, &e) != ERR_OK) {
-        fail_batch(w, &e);
-        return;
-    }
+    struct mono now = clock_mono(w->config.clock);
+    bool is_after = w->n_under_way > 0, may_overlap = true;
+    int rc = ERR_OK;
+    if (is_after)
+        expect_tokens(w);
+    sched_plan(w->sched, now, &plan);
+    if (plan.batch.n_tok)
+        TRY(begin_step(w, &plan, now, &may_overlap, &e));
+    if (is_after)
+        TRY(end_step(w, &e));
     sched_computed(w->sched);
-    atomic_fetch_add_explicit(&w->stats.steps, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->stats.prompt_tokens, plan.n_prompt, memory_order_relaxed);
-    for (uint32_t i = 0; i < plan.batch.n_row; i++)
-        accept_draw(w, plan.row_seq[i], &draw[i]);
-    end_static_batch(w);
-    uint64_t step_us = mono_since_us(start, clock_mono(w->config.clock));
-    sched_took(w->sched, step_us);
-    comm_us = model_comm_us(w->config.model) - comm_us;
-    worker_metrics_step(&w->metrics, step_us, comm_us, plan.batch.n_tok);
+    if (!may_overlap)
+        TRY(end_step(w, &e));
+out:
+    if (rc != ERR_OK)
+        fail_batch(w, &e);
 }
 
 static void *worker_main(void *arg)
@@ -238,6 +341,7 @@ static void *worker_main(void *arg)
         publish_stats(w);
         flush_events(w);
     }
+    drop_steps(w);
     if (!w->batch)
         w->batch = event_channel_begin(w->events);
     w->batch->ended = w;
@@ -260,6 +364,9 @@ static int open_parts(struct worker *w, struct err *e)
     int rc;
     TRY(sched_open(&w->sched, &sc, e));
     TRY(draws_open(&w->draws, c->model, c->max_running, e));
+    for (int i = 0; i < 2; i++)
+        if (!(w->step[i].row = calloc(c->max_running, sizeof *w->step[i].row)))
+            return err_set(e, ERR_NOMEM, "steps of %u sequences", c->max_running);
     TRY(queue_open(&w->submitted, c->max_running + c->max_queue, false, e));
     w->end_ids = calloc(c->n_end + 1, sizeof *w->end_ids);
     if (!w->end_ids)
@@ -277,6 +384,8 @@ static void worker_free(struct worker *w)
     queue_free(w->submitted);
     sched_close(w->sched);
     draws_close(w->draws);
+    free(w->step[0].row);
+    free(w->step[1].row);
     free(w->end_ids);
     free(w);
 }
@@ -290,6 +399,7 @@ int worker_start(struct worker **out, const struct gen_config *c, struct event_c
         return err_set(e, ERR_NOMEM, "worker");
     w->config = *c;
     w->events = events;
+    w->comm_us = model_comm_us(c->model);
     if (metrics)
         w->metrics = *metrics;
     int rc = open_parts(w, e);

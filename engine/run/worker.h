@@ -1,8 +1,8 @@
 /* engine/run/worker.h - the engine thread: owns scheduler, sampler and (while it runs) the model.
  *
  * Sequences come in through one queue, events go out through the event channel; a cancel is a flag
- * on the sequence, looked at before each step. In a step it plans, computes, samples; idle it
- * sleeps: no spinning. */
+ * on the sequence, looked at before each step. It plans a step and hands it to the device, then
+ * takes the tokens of the step before, where the device draws them; idle it sleeps: no spinning. */
 #ifndef ENGINE_RUN_WORKER_H
 #define ENGINE_RUN_WORKER_H
 

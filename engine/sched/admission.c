@@ -272,7 +272,7 @@ static bool is_step_full(const struct scheduler *s, uint32_t room, const struct 
     bool is_oldest = true;
     for (uint32_t i = 0; i < s->n_running; i++) {
         const struct sequence *q = s->running[i];
-        if (s->planned[i] || seq_is_decoding(q))
+        if (s->planned[i] || !seq_is_prompt(q))
             continue;
         if (!is_oldest && q->request.priority >= next->request.priority)
             left += seq_n_left(q);

@@ -93,7 +93,7 @@ static inline uint32_t fixture_step(struct fixture *f, uint64_t step_us)
         if (q->n_tokens == q->n_capacity)
             fixture_end(f, q);
     }
-    sched_took(f->sched, step_us);
+    sched_took(f->sched, f->plan.n_decode, f->plan.n_prompt, step_us);
     return f->plan.batch.n_tok;
 }
 

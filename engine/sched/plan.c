@@ -98,7 +98,7 @@ static struct sequence *next_prompt(const struct scheduler *s)
     struct sequence *best = NULL;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct sequence *q = s->running[i];
-        if (!s->planned[i] && !seq_is_decoding(q) && (!best || goes_before(q, best)))
+        if (!s->planned[i] && seq_is_prompt(q) && (!best || goes_before(q, best)))
             best = q;
     }
     return best;
@@ -109,7 +109,7 @@ static uint32_t prompt_tokens_left(const struct scheduler *s, struct sequence **
     uint32_t left = 0;
     *oldest = NULL;
     for (uint32_t i = s->n_running; i-- > 0;) {
-        if (s->planned[i] || seq_is_decoding(s->running[i]))
+        if (s->planned[i] || !seq_is_prompt(s->running[i]))
             continue;
         left += seq_n_left(s->running[i]);
         *oldest = s->running[i];
@@ -252,7 +252,7 @@ void sched_failed(struct scheduler *s)
     sched_flush_cache(s);
 }
 
-void sched_took(struct scheduler *s, uint64_t step_us)
+void sched_took(struct scheduler *s, uint32_t n_decode, uint32_t n_prompt, uint64_t step_us)
 {
-    pace_observe(&s->pace, s->plan.n_decode, s->plan.n_prompt, step_us);
+    pace_observe(&s->pace, n_decode, n_prompt, step_us);
 }

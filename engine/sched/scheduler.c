@@ -181,8 +181,21 @@ void sched_preempt(struct scheduler *s, uint32_t i)
     insert_waiting(s, q);
 }
 
+void seq_expect(struct sequence *q, uint32_t row)
+{
+    if (q->n_tokens + 1 < q->n_capacity)
+        seq_append(q, -1 - (int32_t)row);
+}
+
+void seq_forget_expected(struct sequence *q)
+{
+    if (seq_n_output(q) && q->tokens[q->n_tokens - 1] < 0)
+        q->n_tokens--;
+}
+
 void seq_append(struct sequence *q, int32_t token)
 {
+    seq_forget_expected(q);
     assert(q->n_tokens < q->n_capacity);
     q->tokens[q->n_tokens++] = token;
 }

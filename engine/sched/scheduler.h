@@ -56,10 +56,15 @@ void sched_computed(struct scheduler *s);
 /* Instead, when it failed and all running sequences were removed: what the planned blocks hold is
  * not known, so the cache starts anew. */
 void sched_failed(struct scheduler *s);
-/* What the planned step took from plan to last sample: the pace of the next ones. */
-void sched_took(struct scheduler *s, uint64_t step_us);
-/* Appends a sampled token to a sequence of the plan. */
+/* What a step of so many tokens took from plan to last sample: the pace of the next ones. */
+void sched_took(struct scheduler *s, uint32_t n_decode, uint32_t n_prompt, uint64_t step_us);
+/* Appends a sampled token to a sequence of the plan, in the place of an expected one. */
 void seq_append(struct sequence *q, int32_t token);
+/* To plan a step before the one under way has ended: the sequence's next token is the one that
+ * `row` of that step draws (model_batch.token says how). Append it, or forget it, before
+ * sched_computed. Nothing is expected past max_new_tokens. */
+void seq_expect(struct sequence *q, uint32_t row);
+void seq_forget_expected(struct sequence *q);
 
 void sched_set_knobs(struct scheduler *s, uint32_t max_running, uint32_t prefill_chunk);
 uint32_t sched_n_running(const struct scheduler *s);

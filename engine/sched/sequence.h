@@ -15,7 +15,7 @@ struct sequence {
     enum seq_state state;
     struct sequence *next; /* in the waiting list */
 
-    int32_t *tokens;                           /* [n_capacity] prompt, then output */
+    int32_t *tokens; /* [n_capacity] prompt, then output; the last one may be expected only */
     uint32_t n_tokens, n_capacity, n_computed; /* n_computed: positions whose KV is written */
     uint32_t *blocks;                          /* [n_capacity / KV_BLOCK_TOKENS, rounded up] */
     uint32_t n_blocks;

@@ -53,6 +53,12 @@ static inline bool seq_is_following(const struct sequence *q)
     return q->leader && q->leader->n_computed < q->n_awaited;
 }
 
+/* More than that. Nothing is left while its last token is being drawn. */
+static inline bool seq_is_prompt(const struct sequence *q)
+{
+    return seq_n_left(q) > 1;
+}
+
 /* scheduler.c */
 void sched_release_blocks(struct scheduler *s, struct sequence *q);
 void sched_preempt(struct scheduler *s, uint32_t i); /* running[i] goes back to the waiting */

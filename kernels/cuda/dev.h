@@ -58,6 +58,7 @@ struct dev_ops {
     void (*event_close)(struct dev_event *v);
     void (*record)(struct dev_event *v, struct dev_stream *s);
     void (*wait)(struct dev_stream *s, struct dev_event *v);           /* s goes on after v */
+    MUST_USE int (*await)(struct dev_event *v, struct err *e);         /* blocks; else as sync */
     float (*elapsed_ms)(struct dev_event *from, struct dev_event *to); /* both done */
 
     /* Between begin and end the stream's work is kept instead of done. NULL: not capturable. */

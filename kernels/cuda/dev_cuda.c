@@ -103,12 +103,17 @@ static void cuda_stream_close(struct dev_stream *s)
     note(cudaStreamDestroy(stream_of(s)));
 }
 
-static int cuda_sync(struct dev_stream *s, struct err *e)
+static int waited(cudaError_t outcome, struct err *e)
 {
-    note(cudaStreamSynchronize(stream_of(s)));
+    note(outcome);
     note(cudaPeekAtLastError());
     int rc = atomic_load(&sticky);
     return rc ? told((cudaError_t)rc, "the device failed", e) : ERR_OK;
+}
+
+static int cuda_sync(struct dev_stream *s, struct err *e)
+{
+    return waited(cudaStreamSynchronize(stream_of(s)), e);
 }
 
 static void cuda_copy(void *dst, const void *src, size_t n, enum dev_copy kind,
@@ -144,6 +149,11 @@ static void cuda_record(struct dev_event *v, struct dev_stream *s)
 static void cuda_wait(struct dev_stream *s, struct dev_event *v)
 {
     note(cudaStreamWaitEvent(stream_of(s), (cudaEvent_t)v, 0));
+}
+
+static int cuda_await(struct dev_event *v, struct err *e)
+{
+    return waited(cudaEventSynchronize((cudaEvent_t)v), e);
 }
 
 static float cuda_elapsed_ms(struct dev_event *from, struct dev_event *to)
@@ -212,6 +222,7 @@ const struct dev_ops DEV_CUDA = {
     .event_close = cuda_event_close,
     .record = cuda_record,
     .wait = cuda_wait,
+    .await = cuda_await,
     .elapsed_ms = cuda_elapsed_ms,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,

@@ -1,5 +1,4 @@
-/* Opening a device, its memory, and the run of a step: the body launches on the team's first thread
- * and the caller waits for the stream. */
+/* Opening a device, its memory, what is loaded to it and read from it. */
 #include "kernels/cuda/device.h"
 
 #include <stdlib.h>
@@ -63,6 +62,8 @@ int device_open(struct kern_device **out, const struct kern_options *o, const st
         rc = team_open(&d->team, o->n_threads, e);
     if (rc == ERR_OK && !(d->stream = dev->stream_open()))
         rc = device_no_memory(d, "a stream", e);
+    if (rc == ERR_OK)
+        rc = device_steps_open(d, e);
     if (rc != ERR_OK) {
         device_close(d);
         return rc;
@@ -83,10 +84,7 @@ void device_close(struct kern_device *d)
         d->dev->stream_close(d->stream);
     for (size_t i = 0; i < d->n_taken; i++)
         d->dev->release(d->taken[i]);
-    d->dev->host_release(d->stage.host);
-    d->dev->host_release(d->draw.host_row);
-    d->dev->host_release(d->draw.host_out);
-    d->dev->host_release(d->draw.host_history);
+    device_steps_close(d);
     team_close(d->team);
     arena_free(&d->arena);
     free(d->taken);
@@ -125,39 +123,6 @@ int device_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **ou
     *b = (struct kern_buffer){width, data};
     *out = b;
     return ERR_OK;
-}
-
-struct entered {
-    struct kern_device *d;
-    void (*body)(void *arg);
-    void *arg;
-};
-
-static void run_entered(void *arg)
-{
-    const struct entered *in = arg;
-    in->d->dev->enter(in->d->index);
-    in->body(in->arg);
-}
-
-int device_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e)
-{
-    struct entered in = {d, body, arg};
-    team_run(d->team, run_entered, &in);
-    if (d->graphs.has_failed) { /* a runtime that cannot capture: once more without */
-        d->graphs.has_failed = false;
-        d->graphs.is_again = true;
-        team_run(d->team, run_entered, &in);
-        d->graphs.is_again = false;
-    }
-    d->dev->enter(d->index); /* the caller may be another thread than open's */
-    int rc = device_ranks_finish(d, e);
-    if (rc == ERR_OK)
-        rc = d->dev->sync(d->stream, e);
-    d->is_staged = false;
-    if (rc == ERR_OK && d->refusal)
-        rc = err_set(e, ERR_UNSUPPORTED, "backend %s: %s", d->dev->name, d->refusal);
-    return rc;
 }
 
 void device_each(struct kern_device *d, uint32_t n,

@@ -10,6 +10,7 @@
 #include "kernels/cuda/dev.h"
 #include "kernels/cuda/graphs.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/steps.h"
 #include "kernels/ops.h"
 #include "kernels/threads.h"
 
@@ -37,24 +38,15 @@ struct kern_kv {
     const double *inv_freq[KERN_MAX_ROPES];
 };
 
-/* A step's arrays: host memory, and the same offsets on the device. */
-struct step_stage {
-    uint32_t *host, *device;
-    size_t words;
-};
-
 /* The other ranks of the model; alone: no comm. */
 struct device_ranks {
     struct comm *comm; /* of device memory */
     struct err error;  /* the first: the group is over */
 };
 
-/* What head_draw works with; host memory, and the same on the device. */
-struct draw_stage {
+struct draw_stage {            /* what head_draw works with */
     uint32_t n_vocab, max_row; /* 0: no room was asked for */
-    struct draw_row *host_row;
-    struct kern_drawn *host_out;
-    int32_t *host_history;
+    uint32_t n_last;           /* rows of the last head_draw */
     struct draw_args on_device;
 };
 
@@ -70,14 +62,14 @@ struct kern_device {
     size_t weight_bytes;
     const char *refusal; /* what an op could not do: told by run, then and later */
     struct kern_kv *kv;
-    struct step_stage stage;
+    struct device_steps steps;
+    uint32_t *stage; /* device: a step's arrays, at the offsets of the host's */
     struct step_view view;
     const int32_t *token;           /* device */
     uint32_t *pick;                 /* device: rows of the head */
     const uint32_t *single;         /* device: tokens of short runs, attended by themselves */
     const struct prompt_tile *tile; /* device: the others */
     uint32_t n_single, n_tiles;
-    bool is_staged;      /* the copies of `stage` may still be under way */
     uint32_t max_chunks; /* of the step's longest sequence */
     void *split;         /* product_args.split and .sums of the widest product */
     float *sums;
@@ -139,11 +131,14 @@ void device_add_norm(struct kern_device *d, const struct kern_buffer *y,
 /* All panels of w for n_tok rows of x, with the activations split for those that want it. */
 void device_products(struct kern_device *d, struct product_args a, const struct kern_matrix *w);
 
+/* Which rows of x the head reads. */
+void device_pick(struct kern_device *d, const uint32_t *row, uint32_t n_row);
 void device_logits(struct kern_device *d, const struct kern_buffer *x, uint32_t first,
                    uint32_t n_row, const struct kern_norm *norm, const struct kern_matrix *w);
 
 /* draw.c */
 MUST_USE int device_draws(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, struct err *e);
+void device_keep_drawn(struct kern_device *d);
 void device_head_draw(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
                       const uint32_t *row, const struct kern_norm *norm,
                       const struct kern_matrix *w, const struct kern_draw *draw,
@@ -179,6 +174,8 @@ MUST_USE int device_vector(struct kern_device *d, const float *data, uint32_t n,
 MUST_USE int device_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **out,
                            struct err *e);
 MUST_USE int device_run(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
+MUST_USE int device_start(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
+MUST_USE int device_finish(struct kern_device *d, struct err *e);
 void device_each(struct kern_device *d, uint32_t n,
                  void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg);
 void device_write(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n);
@@ -187,12 +184,13 @@ void device_read(struct kern_device *d, const struct kern_buffer *b, float *dst,
 #define DEVICE_OPS                                                                                 \
     .close = device_close, .n_threads = device_n_threads, .weight_bytes = device_weight_bytes,     \
     .matrix = device_matrix, .vector = device_vector, .buffer = device_buffer, .kv = device_kv,    \
-    .kv_block_bytes = device_kv_block_bytes, .run = device_run, .each = device_each,               \
-    .copy_blocks = device_copy_blocks, .begin = device_begin, .embed = device_embed,               \
-    .project = device_project, .project_add = device_project_add, .add_norm = device_add_norm,     \
-    .gate_up = device_gate_up, .mixer = device_mixer, .mix = device_mix, .add = device_add,        \
-    .attention = device_attention, .head = device_head, .draws = device_draws,                     \
-    .head_draw = device_head_draw, .write = device_write, .read = device_read, .sum = device_sum,  \
-    .share = device_share, .comm_us = device_comm_us
+    .kv_block_bytes = device_kv_block_bytes, .run = device_run, .start = device_start,             \
+    .finish = device_finish, .each = device_each, .copy_blocks = device_copy_blocks,               \
+    .begin = device_begin, .embed = device_embed, .project = device_project,                       \
+    .project_add = device_project_add, .add_norm = device_add_norm, .gate_up = device_gate_up,     \
+    .mixer = device_mixer, .mix = device_mix, .add = device_add, .attention = device_attention,    \
+    .head = device_head, .draws = device_draws, .head_draw = device_head_draw,                     \
+    .write = device_write, .read = device_read, .sum = device_sum, .share = device_share,          \
+    .comm_us = device_comm_us
 
 #endif

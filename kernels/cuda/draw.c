@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { MAX_HISTORY = 1 << 20 }; /* tokens of a step's penalties */
-
 static void *take_host(struct kern_device *d, size_t n, size_t size)
 {
     size_t bytes;
@@ -16,13 +14,19 @@ static void *take_host(struct kern_device *d, size_t n, size_t size)
 static bool take_rows(struct kern_device *d, struct draw_stage *s)
 {
     struct draw_args *a = &s->on_device;
-    s->host_row = take_host(d, s->max_row, sizeof *s->host_row);
-    s->host_out = take_host(d, s->max_row, sizeof *s->host_out);
-    s->host_history = take_host(d, MAX_HISTORY, sizeof *s->host_history);
+    bool is_there = true;
+    for (int i = 0; i < MAX_UNDER_WAY; i++) {
+        struct step_slot *slot = &d->steps.slot[i];
+        slot->row = take_host(d, s->max_row, sizeof *slot->row);
+        slot->out = take_host(d, s->max_row, sizeof *slot->out);
+        slot->history = take_host(d, DRAW_MAX_HISTORY, sizeof *slot->history);
+        is_there = is_there && slot->row && slot->out && slot->history;
+    }
     a->row = device_take(d, s->max_row, sizeof *a->row);
     a->out = device_take(d, s->max_row, sizeof *a->out);
-    a->history = device_take(d, MAX_HISTORY, sizeof *a->history);
-    return s->host_row && s->host_out && s->host_history && a->row && a->out && a->history;
+    a->before = device_take(d, s->max_row, sizeof *a->before);
+    a->history = device_take(d, DRAW_MAX_HISTORY, sizeof *a->history);
+    return is_there && a->row && a->out && a->before && a->history;
 }
 
 static bool take_scratch(struct kern_device *d, struct draw_stage *s)
@@ -56,13 +60,13 @@ int device_draws(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, stru
 }
 
 /* Parameters of a row; *n_history grows by its tokens. */
-static struct draw_row row_of(struct draw_stage *s, const struct kern_draw *w, uint32_t *n_history)
+static struct draw_row row_of(struct step_slot *s, const struct kern_draw *w, uint32_t *n_history)
 {
     uint32_t n = w->n_prompt + w->n_output, first = *n_history;
-    if (w->on_host || (w->tokens && n > MAX_HISTORY - first))
+    if (w->on_host || (w->tokens && n > DRAW_MAX_HISTORY - first))
         return (struct draw_row){.is_skipped = 1};
     if (w->tokens) {
-        memcpy(s->host_history + first, w->tokens, n * sizeof *w->tokens);
+        memcpy(s->history + first, w->tokens, n * sizeof *w->tokens);
         *n_history += n;
     }
     return (struct draw_row){.scale = w->scale,
@@ -82,24 +86,33 @@ static struct draw_row row_of(struct draw_stage *s, const struct kern_draw *w, u
 
 static void upload_rows(struct kern_device *d, const struct kern_draw *draw, uint32_t n_row)
 {
-    struct draw_stage *s = &d->draw;
-    const struct draw_args *a = &s->on_device;
+    struct step_slot *s = device_slot(d);
+    const struct draw_args *a = &d->draw.on_device;
     uint32_t n_history = 0;
     for (uint32_t r = 0; r < n_row; r++)
-        s->host_row[r] = row_of(s, &draw[r], &n_history);
-    d->dev->copy((void *)(uintptr_t)a->row, s->host_row, n_row * sizeof *a->row, DEV_TO_DEVICE,
+        s->row[r] = row_of(s, &draw[r], &n_history);
+    d->dev->copy((void *)(uintptr_t)a->row, s->row, n_row * sizeof *a->row, DEV_TO_DEVICE,
                  d->stream);
     if (n_history)
-        d->dev->copy((void *)(uintptr_t)a->history, s->host_history, n_history * sizeof *a->history,
+        d->dev->copy((void *)(uintptr_t)a->history, s->history, n_history * sizeof *a->history,
                      DEV_TO_DEVICE, d->stream);
+}
+
+/* The rows that the step before drew, for tokens below zero. */
+void device_keep_drawn(struct kern_device *d)
+{
+    const struct draw_args *a = &d->draw.on_device;
+    d->dev->copy((void *)(uintptr_t)a->before, a->out, d->draw.n_last * sizeof *a->out,
+                 DEV_ON_DEVICE, d->stream);
 }
 
 /* Logits of the rows of a slice that are not drawn. */
 static void copy_skipped(struct kern_device *d, uint32_t first, uint32_t n, float *logits)
 {
+    const struct draw_row *row = device_slot(d)->row + first;
     size_t n_vocab = d->draw.n_vocab;
     for (uint32_t r = 0; r < n; r++)
-        if (d->draw.host_row[first + r].is_skipped)
+        if (row[r].is_skipped)
             d->dev->copy(logits + (first + r) * n_vocab, d->logits + r * n_vocab,
                          n_vocab * sizeof *logits, DEV_TO_HOST, d->stream);
 }
@@ -109,11 +122,12 @@ void device_head_draw(struct kern_device *d, const struct kern_buffer *x, uint32
                       const struct kern_matrix *w, const struct kern_draw *draw,
                       struct kern_drawn *drawn, float *logits)
 {
-    struct draw_stage *s = &d->draw;
+    struct step_slot *slot = device_slot(d);
+    const struct draw_stage *s = &d->draw;
     if (!device_graph_end(d) || n_row == 0)
         return;
     upload_rows(d, draw, n_row);
-    d->dev->copy(d->pick, row, n_row * sizeof *row, DEV_TO_DEVICE, d->stream);
+    device_pick(d, row, n_row);
     for (uint32_t r = 0; r < n_row; r += LOGITS_ROWS) {
         struct draw_args a = s->on_device;
         a.logits = d->logits;
@@ -124,11 +138,7 @@ void device_head_draw(struct kern_device *d, const struct kern_buffer *x, uint32
         d->kernels->draw(&a, d->stream);
         copy_skipped(d, r, a.n_row, logits);
     }
-    d->dev->copy(s->host_out, s->on_device.out, n_row * sizeof *drawn, DEV_TO_HOST, d->stream);
-    (void)!d->dev->sync(d->stream, NULL);
-    for (uint32_t r = 0; r < n_row; r++) {
-        drawn[r] = s->host_out[r];
-        if (s->host_row[r].is_skipped)
-            drawn[r].token = -1;
-    }
+    d->dev->copy(slot->out, s->on_device.out, n_row * sizeof *drawn, DEV_TO_HOST, d->stream);
+    slot->drawn = drawn;
+    slot->n_drawn = d->draw.n_last = n_row;
 }

@@ -171,23 +171,25 @@ __device__ __forceinline__ float penalised(const draw_row &r, float logit, uint3
 
 /* The row with penalties, to v.weight. Each token of the history is counted, and the first thread
  * that comes back to it takes the count. */
-__device__ __forceinline__ void penalise(const view &v, const draw_row &r, const int32_t *history)
+__device__ __forceinline__ void penalise(const view &v, const draw_row &r, const draw_args &a)
 {
-    const int32_t *token = history + r.first;
+    const int32_t *token = a.history + r.first;
     unsigned n = r.n_prompt + r.n_output;
     for (unsigned i = threadIdx.x; i < v.n; i += BLOCK_THREADS)
         v.weight[i] = v.logits[i];
     for (unsigned i = threadIdx.x; i < n; i += BLOCK_THREADS) {
+        uint32_t *count = &v.count[token_of(token[i], a.before)];
         if (i < r.n_prompt)
-            atomicOr(&v.count[token[i]], IN_PROMPT);
+            atomicOr(count, IN_PROMPT);
         else
-            atomicAdd(&v.count[token[i]], 1u);
+            atomicAdd(count, 1u);
     }
     __syncthreads();
     for (unsigned i = threadIdx.x; i < n; i += BLOCK_THREADS) {
-        uint32_t count = atomicExch(&v.count[token[i]], 0u);
+        int32_t id = token_of(token[i], a.before);
+        uint32_t count = atomicExch(&v.count[id], 0u);
         if (count)
-            v.weight[token[i]] = penalised(r, v.weight[token[i]], count);
+            v.weight[id] = penalised(r, v.weight[id], count);
     }
     __syncthreads();
 }
@@ -247,7 +249,7 @@ __device__ __forceinline__ unsigned pick_token(const view &v, const draw_args &a
 {
     const float *row = v.logits;
     if (r.has_penalties) {
-        penalise(v, r, a.history);
+        penalise(v, r, a);
         row = v.weight;
         largest = find_largest(v, row);
     }

@@ -16,13 +16,14 @@ enum { DRAW_BLOCK = 256 }; /* logits summed together, as SOFTMAX_BLOCK of the ho
 struct draw_args {       /* rows of one call; scratch is a row's, one after the other */
     const float *logits; /* [n_row, n_vocab] */
     const struct draw_row *row;
-    const int32_t *history;
-    struct kern_drawn *out;  /* [n_row]; skipped rows are not written */
-    float *weight;           /* [n_row, n_vocab] */
-    unsigned long long *key; /* [n_row, n_vocab] */
-    uint32_t *count;         /* [n_row, n_vocab], zero before and after */
-    float *most;             /* [n_row, blocks of n_vocab] */
-    double *sum;             /* the same */
+    const int32_t *history;          /* below zero: as kern_step.token */
+    const struct kern_drawn *before; /* rows of the step before */
+    struct kern_drawn *out;          /* [n_row]; skipped rows are not written */
+    float *weight;                   /* [n_row, n_vocab] */
+    unsigned long long *key;         /* [n_row, n_vocab] */
+    uint32_t *count;                 /* [n_row, n_vocab], zero before and after */
+    float *most;                     /* [n_row, blocks of n_vocab] */
+    double *sum;                     /* the same */
     uint32_t n_vocab, n_row;
 };
 

@@ -83,7 +83,8 @@ struct add_args {
 
 struct embed_args {
     struct panel w;
-    const int32_t *token;
+    const int32_t *token;            /* as kern_step.token */
+    const struct kern_drawn *before; /* rows of the step before */
     float *x;
     uint32_t n_tok;
     float scale;

@@ -8,6 +8,12 @@
 
 namespace KERNEL_SPACE
 {
+/* A token, or the one that a row of the step before drew (kern_step.token). */
+__device__ __forceinline__ int32_t token_of(int32_t token, const kern_drawn *before)
+{
+    return token < 0 ? before[-1 - token].token : token;
+}
+
 void launch_split(const product_args *a, dev_stream *s);
 void launch_group(const group_args *a, dev_stream *s);
 void launch_product_mma(const product_args *a, dev_stream *s);

@@ -34,7 +34,8 @@ void device_products(struct kern_device *d, struct product_args a, const struct 
 void device_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
                   struct kern_buffer *x)
 {
-    const struct embed_args a = {w->panel[0], d->token, x->data, d->view.n_tok, scale};
+    const struct embed_args a = {w->panel[0], d->token,      d->draw.on_device.before,
+                                 x->data,     d->view.n_tok, scale};
     d->kernels->embed(&a, d->stream);
 }
 

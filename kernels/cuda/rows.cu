@@ -13,7 +13,7 @@ template <int FORMAT> __global__ void embed_floats(const __grid_constant__ embed
 {
     typedef format_of<FORMAT> F;
     float *x = a.x + (size_t)blockIdx.x * a.w.cols;
-    unsigned row = (unsigned)a.token[blockIdx.x];
+    unsigned row = (unsigned)token_of(a.token[blockIdx.x], a.before);
     for (unsigned i = threadIdx.x; i < a.w.units; i += THREADS) {
         typename F::unit u = F::load(a.w, row, i);
         for (int j = 0; j < F::UNIT / 4; j++) {
@@ -32,11 +32,12 @@ template <int FORMAT> __global__ void embed_floats(const __grid_constant__ embed
 template <int FORMAT> __global__ void embed_tiles(const __grid_constant__ embed_args a)
 {
     typedef tile_of<FORMAT> F;
+    unsigned row = (unsigned)token_of(a.token[blockIdx.x], a.before);
     unsigned blocks = blocks_in(a.w), groups = (blocks + F::BLOCKS - 1) / F::BLOCKS;
     float *x = a.x + (size_t)blockIdx.x * a.w.cols;
     for (unsigned i = threadIdx.x; i < groups * 4; i += THREADS) {
         unsigned group = i / 4, q = i % 4, word[4];
-        tile_piece p = F::load(a.w, (unsigned)a.token[blockIdx.x], group, q);
+        tile_piece p = F::load(a.w, row, group, q);
         for (unsigned b = 0; b < group_size<F::BLOCKS>(a.w, group); b++) {
             unit_scale s = F::scale(p, group, (int)b);
             F::pairs(p, (int)b, word);

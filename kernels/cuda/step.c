@@ -48,17 +48,18 @@ static bool take_step(struct kern_device *d, const struct kern_attn_shape *s)
     size_t blocks = 1, words, counts = (size_t)d->max_tok * s->n_head;
     while (blocks * KERN_BLOCK_TOKENS < s->max_position)
         blocks *= 2;
-    if (!size_mul(d->max_tok, blocks + STEP_WORDS, &words) ||
-        words > SIZE_MAX / sizeof *d->stage.host)
+    if (!size_mul(d->max_tok, blocks + STEP_WORDS, &words) || words > SIZE_MAX / sizeof *d->stage)
         return false;
-    d->stage.host = d->dev->host_alloc(words * sizeof *d->stage.host);
-    d->stage.device = device_take(d, words, sizeof *d->stage.device);
+    for (int i = 0; i < MAX_UNDER_WAY; i++)
+        if (!(d->steps.slot[i].stage = d->dev->host_alloc(words * sizeof *d->stage)))
+            return false;
+    d->stage = device_take(d, words, sizeof *d->stage);
     d->part_floats = chunk_floats(s) * d->max_tok;
     if (d->part_floats > MAX_PART_FLOATS)
         d->part_floats = MAX_PART_FLOATS;
     d->part = device_take(d, d->part_floats, sizeof *d->part);
     d->count = device_take(d, counts, sizeof *d->count);
-    if (!d->stage.host || !d->stage.device || !d->part || !d->count)
+    if (!d->stage || !d->part || !d->count)
         return false;
     d->dev->fill(d->count, 0, counts * sizeof *d->count, d->stream);
     return true;
@@ -130,8 +131,8 @@ static size_t plan_attention(struct kern_device *d, const struct kern_step *step
                              const struct kern_kv *kv, size_t at)
 {
     uint32_t group = kv->shape.n_head / kv->shape.n_head_kv, most = PROMPT_ROWS / group;
-    uint32_t n = step->n_tok, *single = d->stage.host + at, *tile = single + n;
-    d->single = d->stage.device + at;
+    uint32_t n = step->n_tok, *single = device_slot(d)->stage + at, *tile = single + n;
+    d->single = d->stage + at;
     d->tile = (const struct prompt_tile *)(d->single + n);
     d->n_single = d->n_tiles = 0;
     for (uint32_t t = 0, end; t < n; t = end) {
@@ -158,12 +159,21 @@ static uint32_t graph_chunks(uint32_t chunks, uint32_t max_position)
     return rounded < most ? rounded : most;
 }
 
+static bool names_rows(const struct kern_step *step)
+{
+    for (uint32_t t = 0; t < step->n_tok; t++)
+        if (step->token[t] < 0)
+            return true;
+    return false;
+}
+
 /* Token ids, positions, sequences and block tables, in one copy. The width of the tables is a power
  * of two, so that few different ones are seen. */
 void device_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
 {
+    struct step_slot *slot = device_slot(d);
     uint32_t n = step->n_tok, last = 0, n_seq = 0, stride = 1;
-    if (d->is_staged)
+    if (slot->is_staged) /* a second step of one run */
         (void)!d->dev->sync(d->stream, NULL);
     for (uint32_t t = 0; t < n; t++) {
         last = step->position[t] > last ? step->position[t] : last;
@@ -171,7 +181,7 @@ void device_begin(struct kern_device *d, const struct kern_step *step, struct ke
     }
     while (stride * KERN_BLOCK_TOKENS <= last)
         stride *= 2;
-    uint32_t *at = d->stage.host;
+    uint32_t *at = slot->stage;
     memcpy(at, step->token, n * sizeof *at);
     memcpy(at + n, step->position, n * sizeof *at);
     uint32_t *row = at + 2 * (size_t)n, *table = at + 4 * (size_t)n, n_rows = 0;
@@ -186,13 +196,15 @@ void device_begin(struct kern_device *d, const struct kern_step *step, struct ke
     }
     size_t words = 4 * (size_t)n + (size_t)n_rows * stride;
     words = plan_attention(d, step, kv, words);
-    d->dev->copy(d->stage.device, d->stage.host, words * sizeof *at, DEV_TO_DEVICE, d->stream);
-    d->is_staged = true;
+    d->dev->copy(d->stage, at, words * sizeof *at, DEV_TO_DEVICE, d->stream);
+    if (names_rows(step))
+        device_keep_drawn(d);
+    slot->is_staged = true;
     d->kv = kv;
-    d->token = (const int32_t *)d->stage.device;
-    d->pick = d->stage.device + 3 * (size_t)n;
-    d->view = (struct step_view){d->stage.device + n, d->stage.device + 2 * (size_t)n,
-                                 d->stage.device + 4 * (size_t)n, stride, n};
+    d->token = (const int32_t *)d->stage;
+    d->pick = d->stage + 3 * (size_t)n;
+    d->view = (struct step_view){d->stage + n, d->stage + 2 * (size_t)n, d->stage + 4 * (size_t)n,
+                                 stride, n};
     d->max_chunks = last / ATTEND_CHUNK + 1;
     if (d->graphs.is_on && n_rows == n && n <= GRAPH_TOKENS) {
         d->max_chunks = graph_chunks(d->max_chunks, kv->shape.max_position);
@@ -265,6 +277,15 @@ void device_attention(struct kern_device *d, const struct kern_attn_layer *layer
                                    .scale = s->scale});
 }
 
+void device_pick(struct kern_device *d, const uint32_t *row, uint32_t n_row)
+{
+    uint32_t *stage = device_slot(d)->stage + (d->pick - d->stage);
+    if (n_row == 0)
+        return;
+    memcpy(stage, row, n_row * sizeof *row);
+    d->dev->copy(d->pick, stage, n_row * sizeof *row, DEV_TO_DEVICE, d->stream);
+}
+
 /* Logits of the rows pick[first ...] to d->logits. */
 void device_logits(struct kern_device *d, const struct kern_buffer *x, uint32_t first,
                    uint32_t n_row, const struct kern_norm *norm, const struct kern_matrix *w)
@@ -286,8 +307,7 @@ void device_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_
 {
     if (!device_graph_end(d))
         return;
-    if (n_row)
-        d->dev->copy(d->pick, row, n_row * sizeof *row, DEV_TO_DEVICE, d->stream);
+    device_pick(d, row, n_row);
     for (uint32_t r = 0; r < n_row; r += LOGITS_ROWS) {
         uint32_t n = n_row - r < LOGITS_ROWS ? n_row - r : LOGITS_ROWS;
         device_logits(d, x, r, n, norm, w);

@@ -77,6 +77,15 @@ static bool step_any()
     return false;
 }
 
+static int outcome(struct err *e)
+{
+    if (is_broken)
+        return err_set(e, ERR_DEVICE, "simt: the device failed, as it was told to");
+    if (m.n_reports)
+        return err_set(e, ERR_DEVICE, "%.200s", m.first_report);
+    return ERR_OK;
+}
+
 static int simt_sync(dev_stream *s, struct err *e)
 {
     locked l(lock);
@@ -86,11 +95,21 @@ static int simt_sync(dev_stream *s, struct err *e)
         report("streams wait for each other");
         s->queue.clear();
     }
-    if (is_broken)
-        return err_set(e, ERR_DEVICE, "simt: the device failed, as it was told to");
-    if (m.n_reports)
-        return err_set(e, ERR_DEVICE, "%.200s", m.first_report);
-    return ERR_OK;
+    return outcome(e);
+}
+
+/* What was queued after the event stays there. */
+static int simt_await(dev_event *v, struct err *e)
+{
+    locked l(lock);
+    while (v->done < v->recorded) {
+        if (step_any())
+            continue;
+        if (!is_broken)
+            report("an event waits for work that waits for it");
+        break;
+    }
+    return outcome(e);
 }
 
 static uint64_t setting(const char *name)
@@ -308,6 +327,7 @@ extern "C" const struct dev_ops DEV_SIMT = {
     simt_event_close,
     simt_record,
     simt_wait,
+    simt_await,
     simt_elapsed_ms,
     simt_capture_begin,
     simt_capture_end,

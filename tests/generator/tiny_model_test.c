@@ -86,10 +86,11 @@ static void wait_for_end(struct generator *g, const struct job *j)
         fail_msg("generation failed: %s", j->end.err.msg);
 }
 
-/* How a workload is run: alone, each job has all blocks, no cache and one big prefill. */
+/* How a workload is run: alone, each job has all blocks, no cache, one big prefill, and each step
+ * ends before the next is planned. */
 struct setting {
     uint32_t n_kv_blocks, max_running, max_batch_tokens, prefill_chunk;
-    bool prefix_cache, has_cancels, is_static;
+    bool prefix_cache, has_cancels, is_static, no_overlap;
 };
 
 static struct generator *open_generator(struct model *m, const struct setting *s)
@@ -103,7 +104,8 @@ static struct generator *open_generator(struct model *m, const struct setting *s
                            .prefill_chunk = s->prefill_chunk,
                            .max_context = 512,
                            .prefix_cache = s->prefix_cache,
-                           .is_static = s->is_static};
+                           .is_static = s->is_static,
+                           .no_overlap = s->no_overlap};
     struct generator *g = NULL;
     struct err e = {0};
     assert_ok(ops->open(&g, &c, &e), &e);
@@ -166,7 +168,7 @@ static void plain_job(struct job *j, int32_t own, uint32_t n_shared, uint32_t n_
 
 static void run_alone(struct model *m, struct job *jobs, uint32_t n)
 {
-    const struct setting single = {128, 1, 256, 256, false, false, false};
+    const struct setting single = {128, 1, 256, 256, false, false, false, true};
     for (uint32_t i = 0; i < n; i++) {
         struct generator *g = open_generator(m, &single);
         submit(g, &jobs[i]);
@@ -181,7 +183,7 @@ static void check_pairs(struct model *m)
 {
     enum { N = 4, SHARED = 2 * KV_BLOCK_TOKENS + 9 };
     static struct job alone[N], pair[N];
-    const struct setting s = {128, 4, 64, 64, true, false, false};
+    const struct setting s = {128, 4, 64, 64, true, false, false, false};
     for (int i = 0; i < N; i++) {
         plain_job(&alone[i], i, SHARED, SHARED + 3 + (uint32_t)(i % 2) * 6, 3);
         pair[i] = alone[i];
@@ -207,7 +209,7 @@ static void check_preemption(struct model *m)
 {
     enum { N = 3 };
     static struct job alone[N], crowd[N];
-    const struct setting s = {6, N, 64, 64, true, false, false};
+    const struct setting s = {6, N, 64, 64, true, false, false, false};
     struct totals sum = {0};
     for (int i = 0; i < N; i++) {
         plain_job(&alone[i], i, 0, 14, KV_BLOCK_TOKENS + 4);
@@ -236,11 +238,11 @@ static const struct gen_bias NOTHING = {.token = 5, .bias = 0};
 static struct totals check_model(struct model *m, const struct amount *a)
 {
     static struct job alone[MAX_JOBS], batched[MAX_JOBS];
-    const struct setting single = {128, 1, 256, 256, false, false, false};
-    const struct setting batches[] = {{128, 8, 256, 256, false, false, false},
-                                      {128, 8, 256, 256, true, true, true},
-                                      {128, 8, 40, 17, true, false, false},
-                                      {14, 8, 64, 48, true, true, false}};
+    const struct setting single = {128, 1, 256, 256, false, false, false, true};
+    const struct setting batches[] = {{128, 8, 256, 256, false, false, false, false},
+                                      {128, 8, 256, 256, true, true, true, false},
+                                      {128, 8, 40, 17, true, false, false, false},
+                                      {14, 8, 64, 48, true, true, false, false}};
     struct totals sum = {0};
     for (uint64_t seed = 1; seed <= a->n_seeds; seed++) {
         struct rng r;
@@ -253,7 +255,7 @@ static struct totals check_model(struct model *m, const struct amount *a)
             wait_for_end(g, &alone[i]);
             ops->close(g);
             batched[i].request.bias = &NOTHING;
-            batched[i].request.n_bias = i % 3 == 0;
+            batched[i].request.n_bias = seed % 2 && i % 3 == 0; /* else steps overlap */
         }
         for (size_t k = a->first_setting; k < sizeof batches / sizeof *batches; k++) {
             static struct job copy[MAX_JOBS];

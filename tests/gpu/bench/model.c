@@ -119,8 +119,10 @@ static int step(struct run *r, uint32_t n_tok, uint32_t n_row, double *us, struc
                                   .row_token = r->row};
     double from = now_us();
     int rc = model_can_draw(r->model) && n_row
-                 ? model_draw(r->model, &b, r->draw, r->drawn, r->logits, e)
+                 ? model_start(r->model, &b, r->draw, r->drawn, r->logits, e)
                  : model_forward(r->model, &b, r->logits, e);
+    if (rc == ERR_OK && model_can_draw(r->model) && n_row)
+        rc = model_finish(r->model, e);
     *us = now_us() - from;
     return rc;
 }

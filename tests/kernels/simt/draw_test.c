@@ -215,8 +215,17 @@ static void draw_by_kernel(struct bench *b)
         TEST_DEV.alloc(n * sizeof(float)),          TEST_DEV.alloc(n * sizeof(uint64_t)),
         TEST_DEV.alloc(n * sizeof(uint32_t)),       TEST_DEV.alloc(blocks * sizeof(float)),
         TEST_DEV.alloc(blocks * sizeof(double))};
-    const struct draw_args a = {memory[0], memory[1], memory[2], memory[3],  memory[4], memory[5],
-                                memory[6], memory[7], memory[8], b->n_vocab, b->n_row};
+    const struct draw_args a = {.logits = memory[0],
+                                .row = memory[1],
+                                .history = memory[2],
+                                .out = memory[3],
+                                .weight = memory[4],
+                                .key = memory[5],
+                                .count = memory[6],
+                                .most = memory[7],
+                                .sum = memory[8],
+                                .n_vocab = b->n_vocab,
+                                .n_row = b->n_row};
     TEST_DEV.fill(memory[6], 0, n * sizeof(uint32_t), s);
     TEST_KERNELS.draw(&a, s);
     TEST_DEV.copy(b->drawn, memory[3], b->n_row * sizeof *b->drawn, DEV_TO_HOST, s);
