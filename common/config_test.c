@@ -220,6 +220,7 @@ static void test_mistakes(void **state)
         {"alpha: !!float 1\n", ":1:", "tags"},
         {"alpha: 0.1\n---\nalpha: 0.2\n", ":", "one document"},
         {"- 1\n", ":1:", "must be a mapping"},
+        {"alpha: 0.1\nbeta: '\xfb'", ":2:", "UTF-8"},
         {"alpha: 0.1\n%", ":2:", "directives"},
         {"%YAML 1.2\n---\nalpha: 0.1\n", ":1:", "directives"},
         {"server: {port: 1, mode: fast}\n", ": server.port 1", "never fast"},

@@ -3,6 +3,7 @@
  * The text is a person's, but treated as hostile: depth and size are bounded, and of YAML only what
  * a configuration needs is taken (no anchors, aliases, tags, merge keys, further documents). */
 #include "common/config_node.h"
+#include "common/utf8.h"
 
 #include <libfyaml.h>
 #include <limits.h>
@@ -190,16 +191,33 @@ static bool starts_line(struct str text, size_t at)
     return at == 0;
 }
 
+static int refuse_at(struct builder *b, struct str text, size_t at, const char *why)
+{
+    for (size_t i = 0; i < at; i++)
+        b->line += text.p[i] == '\n';
+    return refuse(b, why);
+}
+
+/* YAML is Unicode (YAML 1.2.2, section 5.1). libfyaml 0.7.12 leaks memory on other bytes. */
+static int refuse_other_bytes(struct builder *b, struct str text)
+{
+    uint32_t cp;
+    for (size_t at = 0, n; at < text.n; at += n) {
+        n = utf8_decode(str_slice(text, at, text.n), &cp);
+        if (n == 0)
+            return refuse_at(b, text, at, "the bytes here are no UTF-8: save the file as UTF-8");
+    }
+    return ERR_OK;
+}
+
 /* Directives ("%YAML 1.2") are not needed, and libfyaml 0.7.12 loops for ever on a cut one. */
 static int refuse_directives(struct builder *b, struct str text)
 {
     ptrdiff_t at = -1;
     while ((at = str_find(text, STR("%"), (size_t)(at + 1))) >= 0) {
-        if (!starts_line(text, (size_t)at))
-            continue;
-        for (ptrdiff_t i = 0; i < at; i++)
-            b->line += text.p[i] == '\n';
-        return refuse(b, "a line cannot start with % (directives are not supported)");
+        if (starts_line(text, (size_t)at))
+            return refuse_at(b, text, (size_t)at,
+                             "a line cannot start with % (directives are not supported)");
     }
     return ERR_OK;
 }
@@ -209,7 +227,9 @@ int cfg_parse_yaml(struct str text, const char *name, struct arena *a, struct cf
 {
     *out = NULL;
     struct builder b = {.arena = a, .name = name, .e = e, .line = 1};
-    int rc = refuse_directives(&b, text);
+    int rc = refuse_other_bytes(&b, text);
+    if (rc == ERR_OK)
+        rc = refuse_directives(&b, text);
     if (rc != ERR_OK)
         return rc;
     struct fy_diag_cfg diag_cfg;

@@ -117,11 +117,20 @@ static struct codec_apart *find_apart(const struct codec_direct *c, struct str k
     return NULL;
 }
 
-static void put_rest(struct pass *p, const struct json_member *m)
+static void put_rest(struct pass *p, struct str key, struct str value)
 {
-    buf_put_char(&p->rest, p->rest.n ? ',' : '{');
-    const char *start = m->key.p - 1;
-    buf_put(&p->rest, start, (size_t)(m->value.p + m->value.n - start));
+    buf_put_c(&p->rest, p->rest.n ? ",\"" : "{\"");
+    buf_put_str(&p->rest, key);
+    buf_put_c(&p->rest, "\":");
+    buf_put_str(&p->rest, value);
+}
+
+/* The last value counts, but a message is refused for an earlier one that is no JSON. */
+static void take_apart(struct pass *p, struct codec_apart *apart, const struct json_member *m)
+{
+    if (apart->text.p)
+        put_rest(p, m->key, apart->text);
+    apart->text = m->value;
 }
 
 static enum plain take_field(struct pass *p, size_t i, struct str value)
@@ -158,9 +167,9 @@ static bool take_member(struct pass *p, const struct json_member *m)
     else
         apart = find_apart(p->c, m->key);
     if (apart)
-        apart->text = m->value;
+        take_apart(p, apart, m);
     else if (taken == PLAIN_NOT && !is_schema(p, m))
-        put_rest(p, m);
+        put_rest(p, m->key, m->value);
     return taken != PLAIN_NO_MEMORY;
 }
 

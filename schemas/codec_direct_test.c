@@ -111,9 +111,27 @@ static void test_what_is_wrong_is_named(void **state)
     buf_free(&out);
 }
 
+/* The last value counts; what came before it still has to be JSON. */
+static void test_an_earlier_value_is_read_too(void **state)
+{
+    (void)state;
+    static const char *const broken[] = {"{\"a\":tru}", "{\"a\xc3\":1}"};
+    struct err e = {0};
+    struct buf out;
+    buf_init(&out, 64 * KiB);
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        char member[128];
+        snprintf(member, sizeof member, "\"metadata\":%s,\"metadata\":{}", broken[i]);
+        assert_int_not_equal(recode(member, &out, &e), ERR_OK);
+    }
+    assert_ok(recode("\"metadata\":{\"a\":true},\"metadata\":{}", &out, &e), &e);
+    buf_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_earlier_value_is_read_too),
         cmocka_unit_test(test_both_ways_agree),
         cmocka_unit_test(test_what_is_wrong_is_named),
     };

@@ -97,7 +97,7 @@ static struct check_verdict choice_run(const void *state, const struct check_ite
 
 const struct check_ops CHECK_CHOICE = {
     .kind = "choice",
-    .code_version = 1,
+    .code_version = 2,
     .summary = "the stated answer letter is the reference",
     .option = OPTIONS,
     .n_option = OPTIONS_N,

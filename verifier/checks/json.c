@@ -328,7 +328,7 @@ static struct check_verdict json_check_run(const void *state, const struct check
 
 const struct check_ops CHECK_JSON = {
     .kind = "json",
-    .code_version = 1,
+    .code_version = 2,
     .summary = "valid JSON, whole or inside the answer, with the keys and values asked for",
     .option = OPTIONS,
     .n_option = OPTIONS_N,

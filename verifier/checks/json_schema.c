@@ -113,7 +113,7 @@ static struct check_verdict json_schema_run(const void *state, const struct chec
 
 const struct check_ops CHECK_JSON_SCHEMA = {
     .kind = "json_schema",
-    .code_version = 2,
+    .code_version = 3,
     .summary = "JSON that holds against a JSON Schema (draft 2020-12)",
     .option = OPTIONS,
     .n_option = OPTIONS_N,

@@ -107,7 +107,7 @@ static struct check_verdict math_run(const void *state, const struct check_item 
 
 const struct check_ops CHECK_MATH = {
     .kind = "math",
-    .code_version = 2,
+    .code_version = 3,
     .summary = "the stated answer is mathematically equivalent to the reference",
     .option = OPTIONS,
     .n_option = OPTIONS_N,

@@ -97,7 +97,7 @@ static struct check_verdict number_run(const void *state, const struct check_ite
 
 const struct check_ops CHECK_NUMBER = {
     .kind = "number",
-    .code_version = 1,
+    .code_version = 2,
     .summary = "the last stated number equals the reference",
     .option = OPTIONS,
     .n_option = OPTIONS_N,

@@ -205,6 +205,7 @@ enum math_found math_answer(struct str text, struct arena *a, struct str *out)
 {
     struct answer_parts parts;
     struct str rest, line;
+    text = text_answered(text);
     int box = answer_boxes(text, &parts);
     if (box) {
         *out = box > 0 ? joined(text, &parts, a) : STR("");

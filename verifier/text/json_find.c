@@ -3,6 +3,7 @@
 #include "verifier/text/json_find.h"
 
 #include "verifier/text/json_scan.h"
+#include "verifier/text/text.h"
 
 #include <string.h>
 
@@ -114,6 +115,7 @@ static bool find_in_prose(struct str text, enum json_want want, struct str *valu
 
 bool json_find(struct str text, enum json_want want, struct str *value, const char **why)
 {
+    text = text_answered(text);
     if (accept(text, want, value, why))
         return true;
     *why = "no_json";

@@ -85,33 +85,59 @@ char letter_alone(struct str text, int n_letters)
 static size_t behind_box(struct str s)
 {
     const struct str box = STR("\\boxed{");
-    for (size_t end = s.n; end >= box.n; end--)
-        if (memcmp(s.p + end - box.n, box.p, box.n) == 0)
-            return end;
-    return 0;
+    ptrdiff_t at = text_find_last(s, box);
+    return at < 0 ? 0 : (size_t)at + box.n;
+}
+
+/* The word ends there, unless its script knows no spaces. */
+static bool is_link(struct str s, size_t at, const char *word)
+{
+    return starts_folded(s, at, word) &&
+           !(is_letter(word[0]) && is_letter(char_at(s, at + strlen(word))));
 }
 
 /* The letter behind the last "answer is", "answer:", "answer (B)" and the like. */
 static char behind_cue(struct str s, int n_letters)
 {
-    static const char *const cues[] = {"answer", "choice", "option"};
-    static const char *const links[] = {"is", "would be", "should be", "must be"};
+    static const char *const cues[] = {"answer", "choice", "option", "答案"};
+    static const char *const links[] = {"is", "would be", "should be", "must be", "是", "为", "："};
+    enum { CUES = sizeof cues / sizeof cues[0], LINKS = sizeof links / sizeof links[0] };
     char found = 0;
     for (size_t i = 0; i < s.n; i++) {
         size_t k = 0;
-        for (size_t w = 0; !k && w < 3; w++)
+        for (size_t w = 0; !k && w < CUES; w++)
             if ((i == 0 || !is_letter(s.p[i - 1])) && starts_folded(s, i, cues[w]))
                 k = i + strlen(cues[w]);
         if (!k || is_letter(char_at(s, k)))
             continue;
         size_t at = behind_decoration(s, k);
-        for (size_t l = 0; l < 4; l++)
-            if (starts_folded(s, at, links[l]) && !is_letter(char_at(s, at + strlen(links[l])))) {
+        for (size_t l = 0; l < LINKS; l++)
+            if (is_link(s, at, links[l])) {
                 at = behind_decoration(s, at + strlen(links[l]));
                 break;
             }
         char c = letter_at(s, at, n_letters);
         found = c ? c : found;
+    }
+    return found;
+}
+
+/* "C is the correct answer": the last letter of which that is said. */
+static char said_to_be_right(struct str s, int n_letters)
+{
+    static const char *const said[] = {"is correct",   "is right",    "is the correct",
+                                       "is the right", "is the best", "is the answer",
+                                       "is my "};
+    char found = 0;
+    for (size_t i = 0; i + 1 < s.n; i++) {
+        if (s.p[i] < 'A' || s.p[i] > 'Z' || (i > 0 && !is_mark(s.p[i - 1], " \n*([\"")))
+            continue;
+        size_t at = i + 1;
+        while (is_mark(char_at(s, at), ")]*\" "))
+            at++;
+        for (size_t k = 0; at > i + 1 && k < sizeof said / sizeof said[0]; k++)
+            if (starts_folded(s, at, said[k]) && s.p[i] - 'A' < n_letters)
+                found = s.p[i];
     }
     return found;
 }
@@ -147,11 +173,13 @@ static char at_either_end(struct str s, int n_letters)
 
 char letter_stated(struct str text, int n_letters)
 {
+    text = text_answered(text);
     size_t box = behind_box(text);
     if (box && str_find(text, STR("}"), box) < 0)
         return 0;
     if (box)
         return letter_at(text, behind_decoration(text, box), n_letters);
     char c = behind_cue(text, n_letters);
+    c = c ? c : said_to_be_right(text, n_letters);
     return c ? c : at_either_end(text, n_letters);
 }

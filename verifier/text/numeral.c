@@ -4,6 +4,7 @@
 #include "verifier/text/numeral.h"
 
 #include "verifier/text/numeral_lex.h"
+#include "verifier/text/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,18 +33,10 @@ static bool stated_numeral(struct str s, struct numeral_span *out)
     return numeral_lex(s, from, out);
 }
 
-static ptrdiff_t find_last(struct str s, struct str needle)
-{
-    ptrdiff_t last = -1;
-    for (ptrdiff_t at = 0; (at = str_find(s, needle, (size_t)at)) >= 0; at++)
-        last = at;
-    return last;
-}
-
 /* Content of the last \boxed{...}. 1 found, 0 no box, -1 not closed. */
 static int last_box(struct str s, struct str *inside)
 {
-    ptrdiff_t at = find_last(s, STR("\\boxed{"));
+    ptrdiff_t at = text_find_last(s, STR("\\boxed{"));
     if (at < 0)
         return 0;
     size_t start = (size_t)at + 7, depth = 1;
@@ -113,7 +106,7 @@ static bool choose(struct str text, struct numeral_span *out, struct str *within
     int box = last_box(text, within);
     if (box != 0)
         return box > 0 && stated_numeral(*within, out);
-    ptrdiff_t hashes = find_last(text, STR("####"));
+    ptrdiff_t hashes = text_find_last(text, STR("####"));
     if (hashes >= 0) {
         *within = str_slice(text, (size_t)hashes + 4, text.n);
         return stated_numeral(*within, out);
@@ -160,7 +153,7 @@ bool numeral_stated(struct str text, struct arena *a, struct numeral *out)
 {
     struct numeral_span span;
     struct str within;
-    if (!text.p || !choose(text, &span, &within))
+    if (!text.p || !choose(text_answered(text), &span, &within))
         return false;
     *out = (struct numeral){
         .text = str_slice(within, span.start, span.end),
@@ -171,7 +164,9 @@ bool numeral_stated(struct str text, struct arena *a, struct numeral *out)
     };
     if (!out->digits.p)
         return false;
-    out->value = to_double(out->digits, span.exponent, a) / (double)span.denominator;
+    double part = (double)span.numerator / (double)span.denominator;
+    out->value = to_double(out->digits, span.exponent, a);
+    out->value = span.is_fraction ? out->value / (double)span.denominator : out->value + part;
     if (out->is_negative)
         out->value = -out->value;
     return true;

@@ -116,8 +116,9 @@ static size_t lex_decimals(struct str s, size_t start, size_t at, int mark,
     return at + 1 + digit_run(s, at + 1);
 }
 
-static size_t lex_exponent(struct str s, size_t at, struct numeral_span *out)
+static size_t lex_exponent(struct str s, size_t start, size_t at, struct numeral_span *out)
 {
+    (void)start;
     if ((byte_at(s, at) | 32) != 'e' || at >= s.n)
         return at;
     size_t i = at + 1;
@@ -133,19 +134,98 @@ static size_t lex_exponent(struct str s, size_t at, struct numeral_span *out)
     return i + n;
 }
 
+/* The number written in digits at i, at most DENOMINATOR_DIGITS_MAX of them; 0 when there is none.
+ */
+static uint64_t digits_at(struct str s, size_t i, size_t *n)
+{
+    uint64_t value = 0;
+    *n = digit_run(s, i);
+    for (size_t d = 0; d < *n && *n <= DENOMINATOR_DIGITS_MAX; d++)
+        value = value * 10 + (uint64_t)(s.p[i + d] - '0');
+    return value;
+}
+
+/* 2 1/2 */
+static size_t lex_mixed(struct str s, size_t start, size_t at, struct numeral_span *out)
+{
+    (void)start;
+    size_t n, d;
+    uint64_t numerator = byte_at(s, at) == ' ' ? digits_at(s, at + 1, &n) : 0;
+    if (numerator == 0 || byte_at(s, at + 1 + n) != '/' || out->has_decimal)
+        return at;
+    uint64_t denominator = digits_at(s, at + 2 + n, &d);
+    size_t end = at + 2 + n + d;
+    if (denominator <= numerator || byte_at(s, end) == '/')
+        return at;
+    out->numerator = numerator;
+    out->denominator = denominator;
+    return end;
+}
+
+/* Behind one of the times signs and white space around it; i when there is none. */
+static size_t behind_times(struct str s, size_t i)
+{
+    static const struct str times[] = {{"\xC3\x97", 2}, {"\\times", 6}, {"\\cdot", 5},
+                                       {"\xC2\xB7", 2}, {"*", 1},       {"x", 1}};
+    size_t at = i;
+    while (byte_at(s, at) == ' ')
+        at++;
+    for (size_t k = 0; k < sizeof times / sizeof times[0]; k++) {
+        if (!str_starts(str_slice(s, at, s.n), times[k]))
+            continue;
+        at += times[k].n;
+        while (byte_at(s, at) == ' ')
+            at++;
+        return at;
+    }
+    return i;
+}
+
+/* The exponent behind 10^, with or without braces. */
+static size_t lex_power_of_ten(struct str s, size_t i, int *exponent)
+{
+    if (!str_starts(str_slice(s, i, s.n), STR("10^")))
+        return i;
+    bool is_braced = byte_at(s, i + 3) == '{';
+    size_t at = i + 3 + is_braced, n;
+    bool is_negative = byte_at(s, at) == '-';
+    uint64_t value = digits_at(s, at + is_negative, &n);
+    size_t end = at + is_negative + n;
+    if (n == 0 || value > EXPONENT_MAX || (is_braced && byte_at(s, end) != '}'))
+        return i;
+    *exponent = is_negative ? -(int)value : (int)value;
+    return end + is_braced;
+}
+
+/* 1.5 x 10^3, 10^{-3} */
+static size_t lex_scientific(struct str s, size_t start, size_t at, struct numeral_span *out)
+{
+    size_t power = behind_times(s, at), end = power;
+    if (power > at)
+        end = lex_power_of_ten(s, power, &out->exponent);
+    if (end > power)
+        return end;
+    int exponent;
+    end = lex_power_of_ten(s, start, &exponent);
+    if (end == start)
+        return at;
+    out->mantissa_end = start + 1; /* the 1 of 10 */
+    out->exponent = exponent;
+    return end;
+}
+
 /* 3/4 but not a date (1/2/2024) nor a division by zero. */
 static size_t lex_fraction(struct str s, size_t start, size_t at, struct numeral_span *out)
 {
-    size_t n = byte_at(s, at) == '/' ? digit_run(s, at + 1) : 0;
-    bool is_alone = !(start > 0 && s.p[start - 1] == '/') && byte_at(s, at + 1 + n) != '/';
-    if (n == 0 || n > DENOMINATOR_DIGITS_MAX || !is_alone || out->has_decimal)
-        return at;
-    uint64_t value = 0;
-    for (size_t d = 0; d < n; d++)
-        value = value * 10 + (uint64_t)(s.p[at + 1 + d] - '0');
+    size_t n;
+    uint64_t value = byte_at(s, at) == '/' ? digits_at(s, at + 1, &n) : 0;
     if (value == 0)
         return at;
+    bool is_alone = !(start > 0 && s.p[start - 1] == '/') && byte_at(s, at + 1 + n) != '/';
+    if (!is_alone || out->has_decimal)
+        return at;
     out->denominator = value;
+    out->is_fraction = true;
     return at + 1 + n;
 }
 
@@ -212,9 +292,10 @@ bool numeral_lex(struct str s, size_t from, struct numeral_span *out)
     size_t at = byte_at(s, start) == '.' ? start : lex_integer(s, start, &mark);
     at = lex_decimals(s, start, at, mark, &span);
     span.mantissa_end = at;
-    at = lex_exponent(s, at, &span);
-    if (at == span.mantissa_end)
-        at = lex_fraction(s, start, at, &span);
+    size_t (*const tail[])(struct str, size_t, size_t, struct numeral_span *) = {
+        lex_exponent, lex_scientific, lex_fraction, lex_mixed};
+    for (size_t k = 0; k < sizeof tail / sizeof tail[0] && at == span.mantissa_end; k++)
+        at = tail[k](s, start, at, &span);
     span.end = at;
     span.is_percent = lex_percent(s, at);
     span.is_negative = lex_sign(s, start);

@@ -9,7 +9,8 @@ struct numeral_span {
     size_t decimal_at;               /* of the decimal mark, when has_decimal */
     bool has_decimal, is_negative, is_percent;
     int exponent;
-    uint64_t denominator; /* 1, or of 3/4 */
+    uint64_t numerator, denominator; /* to be added: 0 / 1, or the 1/2 of 2 1/2 */
+    bool is_fraction;                /* the mantissa is over the denominator: 3/4 */
 };
 
 /* The first number at or after `from`. False, and *out untouched, when there is none. */

@@ -175,6 +175,31 @@ size_t text_count_sentences(struct str s)
     return n + is_open; /* a last one without its full stop counts too */
 }
 
+ptrdiff_t text_find_last(struct str s, struct str needle)
+{
+    ptrdiff_t last = -1;
+    for (ptrdiff_t at = 0; (at = str_find(s, needle, (size_t)at)) >= 0; at++)
+        last = at;
+    return last;
+}
+
+struct str text_answered(struct str s)
+{
+    const struct str thought = STR("</think>"), open = STR("<answer>"), close = STR("</answer>");
+    struct str trimmed = text_trim(s);
+    if (trimmed.n && memchr("{[`", trimmed.p[0], 3))
+        return s;
+    ptrdiff_t at = text_find_last(s, thought);
+    if (at >= 0)
+        s = str_slice(s, (size_t)at + thought.n, s.n);
+    at = text_find_last(s, open);
+    if (at < 0)
+        return s;
+    s = str_slice(s, (size_t)at + open.n, s.n);
+    at = str_find(s, close, 0);
+    return at < 0 ? s : str_slice(s, 0, (size_t)at);
+}
+
 struct str text_trim(struct str s)
 {
     uint32_t cp;

@@ -20,6 +20,12 @@ size_t text_count_words(struct str s);     /* white-space separated */
 size_t text_count_lines(struct str s);     /* with something other than white space on them */
 size_t text_count_sentences(struct str s); /* runs of . ! ? before white space, quote or the end */
 
+/* Where the needle begins for the last time, or -1. */
+ptrdiff_t text_find_last(struct str s, struct str needle);
+/* What is meant for the reader: behind the last </think>, and there inside the last <answer> tag
+ * when there is one. A text that begins as JSON or with a fence stays whole. Borrowed. */
+struct str text_answered(struct str s);
+
 struct str text_trim(struct str s); /* Unicode white space at both ends; borrowed */
 
 enum text_form {

@@ -56,6 +56,30 @@ static void test_forms(void **state)
     arena_free(&a);
 }
 
+static void test_answered_part(void **state)
+{
+    (void)state;
+    static const char *const row[][2] = {
+        {"plain", "plain"},
+        {"<think>1</think>2", "2"},
+        {"1</think>2</think>3", "3"}, /* the opening tag stood in the prompt */
+        {"<think>cut", "<think>cut"},
+        {"<think>1</think>", ""},
+        {"so <answer>7</answer>.", "7"},
+        {"<answer>1</answer> no: <answer>2</answer>", "2"},
+        {"<answer>cut", "cut"},
+        {"<answer>1</answer></think>2", "2"},
+        {"{\"a\":\"</think><answer>b\"}", "{\"a\":\"</think><answer>b\"}"},
+        {"```\n<answer>b</answer>\n```", "```\n<answer>b</answer>\n```"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct str got = text_answered(str_from(row[i][0]));
+        if (!str_eq_c(got, row[i][1]))
+            fail_msg("%s: got '" STR_FMT "'", row[i][0], STR_ARG(got));
+    }
+}
+
 static void test_memory_limit_is_reported(void **state)
 {
     (void)state;
@@ -69,11 +93,9 @@ static void test_memory_limit_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_words_are_pieces_of_the_text),
-        cmocka_unit_test(test_lower_hash),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_memory_limit_is_reported),
+        cmocka_unit_test(test_counts),        cmocka_unit_test(test_words_are_pieces_of_the_text),
+        cmocka_unit_test(test_lower_hash),    cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_answered_part), cmocka_unit_test(test_memory_limit_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
