@@ -73,8 +73,15 @@ __device__ __forceinline__ void fetch_values(const attend_args &a, const chunk_r
     enum { PIECES = D / 8, STRIDE = D + 8 };
     unsigned first = r.first_unit * UNIT * PIECES, end = r.end_unit * UNIT * PIECES;
     for (unsigned i = first + threadIdx.x; i < end; i += THREADS) {
-        unsigned key = i / PIECES, dim = i % PIECES * 8, p = r.base + key;
-        bool is_real = p >= r.from && p < r.to && dim < a.d_head;
+        unsigned key = i / PIECES, dim = i % PIECES * 8, first_dim = dim;
+        if (kv_type<FORMAT>::BYTES == 1) { /* in the order of memory, a warp in one piece */
+            unsigned in_block = i % (KV_BLOCK * PIECES);
+            key = i / (KV_BLOCK * PIECES) * KV_BLOCK + in_block / 4 % KV_BLOCK;
+            first_dim = in_block / (4 * KV_BLOCK) * KV_PIECE;
+            dim = first_dim + in_block % 4 * 8;
+        }
+        unsigned p = r.base + key;
+        bool is_real = p >= r.from && p < r.to && first_dim < a.d_head;
         size_t slot = is_real ? kv_slot(a.step, a.step.seq[t], p, head_kv, a.n_head_kv) : 0;
         kv_fetch<FORMAT>(values + key * STRIDE + dim, a.kv.v, slot, a.d_head, dim,
                          kv_type<FORMAT>::HAS_STEP ? step[key] : 1.0f, is_real);

@@ -92,9 +92,9 @@ __device__ __forceinline__ void append(const heads_args &g, const head_pairs &p,
     }
     for (unsigned i = 0; i < MAX_PAIRS; i++) {
         unsigned pair = i * 32 + lane;
-        size_t at = slot * g.d_head + 2 * pair;
         if (2 * pair >= g.d_head)
             break;
+        size_t at = kv_element<kv_type<FORMAT>::BYTES>(slot, g.d_head, 2 * pair);
         if (FORMAT == KV_F16)
             put_halves<f16>(cache, at, p.a[i], p.b[i]);
         else if (FORMAT == KV_BF16)

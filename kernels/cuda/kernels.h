@@ -106,8 +106,9 @@ struct gate_args { /* h[t, i] = g(both[t, i]) * both[t, width + i] */
 enum { KV_BLOCK = 16, ATTEND_CHUNK = 256 };
 enum kv_format { KV_F16, KV_BF16, KV_FP8, KV_INT8, N_KV_FORMATS };
 
-/* One layer's keys and values: [block][head][position in block][d_head], and for int8 a float16
- * step for each [block][head][position]. */
+/* One layer's keys and values: [block][head][position in block][d_head], of one-byte types in
+ * pieces of 32 dimensions [block][head][piece][position in block][32 or what is left]; for int8 a
+ * float16 step for each [block][head][position]. */
 struct kv_layer {
     void *k, *v, *k_step, *v_step;
 };

@@ -14,6 +14,20 @@ __device__ __forceinline__ size_t kv_slot(const step_view &s, unsigned seq, unsi
     return ((size_t)block * n_head_kv + head) * KV_BLOCK + position % KV_BLOCK;
 }
 
+enum { KV_PIECE = 32 }; /* dimensions */
+
+/* Element of a slot's dimension. One byte each: a block's positions lie together piece by piece,
+ * the last of d_head % KV_PIECE, so that neighbours fill sectors whatever d_head is. */
+template <int BYTES>
+__device__ __forceinline__ size_t kv_element(size_t slot, unsigned d_head, unsigned dim)
+{
+    if (BYTES == 2)
+        return slot * d_head + dim;
+    unsigned in_block = (unsigned)(slot % KV_BLOCK), piece = dim / KV_PIECE * KV_PIECE;
+    unsigned width = min(d_head - piece, (unsigned)KV_PIECE);
+    return (slot - in_block) * d_head + piece * KV_BLOCK + in_block * width + dim % KV_PIECE;
+}
+
 struct eight {
     float v[8];
 };
@@ -79,8 +93,9 @@ template <int FORMAT>
 __device__ __forceinline__ uint4 kv_load(const void *cache, size_t slot, unsigned d_head,
                                          unsigned first)
 {
-    const char *p = (const char *)cache + (slot * d_head + first) * kv_type<FORMAT>::BYTES;
-    if (kv_type<FORMAT>::BYTES == 2)
+    enum { BYTES = kv_type<FORMAT>::BYTES };
+    const char *p = (const char *)cache + kv_element<BYTES>(slot, d_head, first) * BYTES;
+    if (BYTES == 2)
         return ld128(p);
     uint2 u = ld64(p);
     return {u.x, u.y, 0, 0};
@@ -139,8 +154,10 @@ __device__ __forceinline__ void kv_fetch(void *to, const void *cache, size_t slo
         return;
     }
     uint4 v = {};
-    if (is_real)
-        v = kv_operand<FORMAT>(cache, slot, d_head, first, step);
+    if (is_real) /* past the end: a neighbour's, then zeros */
+        v = kv_operand<FORMAT>(cache, slot, d_head, min(first, d_head - 8), step);
+    if (first >= d_head)
+        v = {};
     st128(to, v);
 }
 

@@ -62,6 +62,16 @@ struct stream { /* keys or values: [slot][d_head], as stored and as numbers */
     uint16_t *step; /* [slot]; int8 */
 };
 
+/* As kv_layer says. */
+static size_t element(uint32_t bytes, uint32_t slot, uint32_t d_head, uint32_t dim)
+{
+    uint32_t in_block = slot % KV_BLOCK, piece = dim / 32, left = d_head - piece * 32;
+    if (bytes == 2)
+        return (size_t)slot * d_head + dim;
+    return (size_t)(slot - in_block) * d_head + piece * 32 * KV_BLOCK +
+           in_block * (left < 32 ? left : 32) + dim % 32;
+}
+
 struct problem {
     const struct shape *s;
     uint32_t format, bytes, n_slots;
@@ -81,8 +91,8 @@ static void fill_stream(struct problem *p, struct rng *r, struct stream *t)
         t->step[i] = f32_to_f16(0.004f * (1 + (float)(i % 7)));
         double step = p->format == KV_INT8 ? (double)f16_to_f32(t->step[i]) : 1;
         for (uint32_t j = 0; j < d; j++) {
-            size_t at = (size_t)i * d + j;
-            t->value[at] = step * draw(r, p->format, t->bytes + at * p->bytes);
+            uint8_t *to = t->bytes + element(p->bytes, i, d, j) * p->bytes;
+            t->value[(size_t)i * d + j] = step * draw(r, p->format, to);
         }
     }
 }
@@ -121,8 +131,11 @@ static void spoil(struct problem *p, uint32_t seq, uint32_t from, uint32_t to)
         size_t slot = (block * n_head + head) * KV_BLOCK + pos % KV_BLOCK;
         if (pos >= from && pos < to)
             continue;
-        memset(p->k.bytes + slot * d * p->bytes, 0xFF, (size_t)d * p->bytes);
-        memset(p->v.bytes + slot * d * p->bytes, 0xFF, (size_t)d * p->bytes);
+        for (uint32_t j = 0; j < d; j++) {
+            size_t at = element(p->bytes, (uint32_t)slot, d, j) * p->bytes;
+            memset(p->k.bytes + at, 0xFF, p->bytes);
+            memset(p->v.bytes + at, 0xFF, p->bytes);
+        }
         p->k.step[slot] = p->v.step[slot] = 0xFFFF;
     }
 }

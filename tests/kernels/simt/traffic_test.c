@@ -15,9 +15,6 @@
 #include <string.h>
 
 static const double RATIO = 0.95;
-/* Keys that end inside a sector are asked for in pieces of 32 dimensions, whose ends count twice
- * here though a cache has them: no model of ours has such heads. */
-static const double TORN = 0.65;
 static struct kern_device *device;
 
 static void *upload(const void *data, size_t n)
@@ -40,19 +37,14 @@ static void *upload_filled(int byte, size_t n)
     return p;
 }
 
-static void expect_at_least(double least, const char *what, uint64_t must, uint64_t moved)
+static void expect_ratio(const char *what, uint64_t must, uint64_t moved)
 {
     double ratio = (double)must / (double)moved;
     print_message("%-34s must %8llu  moves %8llu  %.3f\n", what, (unsigned long long)must,
                   (unsigned long long)moved, ratio);
-    if (!(ratio >= least && ratio <= 1.0))
+    if (!(ratio >= RATIO && ratio <= 1.0))
         fail_msg("%s: %llu bytes have to move and %llu do: %.3f", what, (unsigned long long)must,
                  (unsigned long long)moved, ratio);
-}
-
-static void expect_ratio(const char *what, uint64_t must, uint64_t moved)
-{
-    expect_at_least(RATIO, what, must, moved);
 }
 
 static uint64_t moved(const void *p, size_t n, bool is_write)
@@ -187,7 +179,7 @@ static const struct attention_case {
     uint32_t n_head, n_head_kv, d_head, context, window;
 } ATTENTIONS[] = {
     {8, 2, 128, 600, 0},   {2, 2, 64, 1000, 0}, {7, 1, 64, 300, 0},
-    {4, 1, 256, 512, 128}, {4, 4, 80, 260, 0},
+    {4, 1, 256, 512, 128}, {4, 4, 80, 260, 0},  {3, 1, 72, 520, 0},
 };
 
 struct cache {
@@ -244,21 +236,23 @@ static void attend(const struct attention_case *c, const struct cache_type *t)
     launched();
     snprintf(what, sizeof what, "attend %s, %u/%u heads of %u, %u", t->name, c->n_head,
              c->n_head_kv, c->d_head, seen);
-    expect_at_least(c->d_head * t->bytes % 32 ? TORN : RATIO, what,
-                    2ULL * seen * c->n_head_kv * (c->d_head * t->bytes + t->step),
-                    moved(a.kv.k, k.values, false) + moved(a.kv.v, k.values, false) +
-                        moved(a.kv.k_step, k.steps, false) + moved(a.kv.v_step, k.steps, false));
+    expect_ratio(what, 2ULL * seen * c->n_head_kv * (c->d_head * t->bytes + t->step),
+                 moved(a.kv.k, k.values, false) + moved(a.kv.v, k.values, false) +
+                     moved(a.kv.k_step, k.steps, false) + moved(a.kv.v_step, k.steps, false));
 }
 
+/* Rows of two-byte types are whole sectors: heads of a multiple of 16. */
 static void test_attention(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof ATTENTIONS / sizeof *ATTENTIONS; i++)
         for (size_t t = 0; t < N_KV_FORMATS; t++)
-            attend(&ATTENTIONS[i], &CACHES[t]);
+            if (CACHES[t].bytes == 1 || ATTENTIONS[i].d_head % 16 == 0)
+                attend(&ATTENTIONS[i], &CACHES[t]);
 }
 
-/* The new token's keys and values; steps of int8 are two bytes in a sector of their own. */
+/* The new token's keys and values; steps of int8 are two bytes in a sector of their own, and so is
+ * the end of a row of no whole sectors. */
 static void append(const struct attention_case *c, const struct cache_type *t)
 {
     char what[80];
@@ -284,8 +278,8 @@ static void append(const struct attention_case *c, const struct cache_type *t)
 static void test_append(void **state)
 {
     (void)state;
-    for (size_t i = 0; i + 1 < sizeof ATTENTIONS / sizeof *ATTENTIONS; i++)
-        for (size_t t = 0; t < N_KV_FORMATS; t++)
+    for (size_t i = 0; i < sizeof ATTENTIONS / sizeof *ATTENTIONS; i++)
+        for (size_t t = 0; t < N_KV_FORMATS && ATTENTIONS[i].d_head % 32 == 0; t++)
             append(&ATTENTIONS[i], &CACHES[t]);
 }
 
