@@ -64,14 +64,15 @@ void buf_put_char(struct buf *b, char c)
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
     va_list args;
+    char small[128];
     va_start(args, fmt);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = vsnprintf(small, sizeof small, fmt, args);
     va_end(args);
-    if (n < 0) {
-        b->failed = true;
+    if (n >= 0 && (size_t)n < sizeof small) {
+        buf_put(b, small, (size_t)n);
         return;
     }
-    char *text = malloc((size_t)n + 1);
+    char *text = n < 0 ? NULL : malloc((size_t)n + 1);
     if (!text) {
         b->failed = true;
         return;

@@ -110,10 +110,36 @@ static char *label_text(const struct metric_desc *d, const char *const *values)
     return text;
 }
 
-static struct metric *find_locked(struct metric_family *f, const char *text)
+static bool skip(const char **at, const char *what)
+{
+    size_t n = strlen(what);
+    bool is_there = strncmp(*at, what, n) == 0;
+    *at += is_there ? n : 0;
+    return is_there;
+}
+
+/* Is `text` what label_text makes of these values? */
+static bool is_text_of(const char *text, const struct metric_desc *d, const char *const *values)
+{
+    for (int i = 0; i < METRIC_MAX_LABELS && d->labels[i]; i++) {
+        if ((i && !skip(&text, ",")) || !skip(&text, d->labels[i]) || !skip(&text, "=\""))
+            return false;
+        for (const char *v = values ? values[i] : ""; *v; v++) {
+            if ((*v == '"' || *v == '\\') && !skip(&text, "\\"))
+                return false;
+            if (!skip(&text, *v == '\n' ? "\\n" : (char[2]){*v, '\0'}))
+                return false;
+        }
+        if (!skip(&text, "\""))
+            return false;
+    }
+    return !*text;
+}
+
+static struct metric *find_locked(struct metric_family *f, const char *const *values)
 {
     for (struct metric *c = f->first; c; c = c->next)
-        if (strcmp(c->label_text, text) == 0)
+        if (is_text_of(c->label_text, f->desc, values))
             return c;
     return NULL;
 }
@@ -137,18 +163,14 @@ static struct metric *add_child_locked(struct metric_family *f, char *text)
 struct metric *metric_child(struct metric_family *f, const char *const *values)
 {
     static const char *const OTHER[METRIC_MAX_LABELS] = {"other", "other", "other", "other"};
-    char *text = label_text(f->desc, values);
     pthread_mutex_lock(&f->registry->lock);
-    struct metric *c = find_locked(f, text);
+    struct metric *c = find_locked(f, values);
     if (!c && f->n_children >= METRIC_MAX_CHILDREN) {
-        free(text);
-        text = label_text(f->desc, OTHER);
-        c = find_locked(f, text);
+        values = OTHER;
+        c = find_locked(f, values);
     }
     if (!c)
-        c = add_child_locked(f, text);
-    else
-        free(text);
+        c = add_child_locked(f, label_text(f->desc, values));
     pthread_mutex_unlock(&f->registry->lock);
     return c;
 }

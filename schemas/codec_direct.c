@@ -150,7 +150,7 @@ static enum plain take_field(struct pass *p, size_t i, struct str value)
 static bool is_schema(struct pass *p, const struct json_member *m)
 {
     struct str name = str_slice(m->value, 1, m->value.n - 1);
-    if (!str_eq_c(m->key, "schema"))
+    if (!p->c->schema || !str_eq_c(m->key, "schema"))
         return false;
     p->has_schema = m->value.p[0] == '"' && str_eq_c(name, p->c->schema);
     return p->has_schema;
@@ -183,8 +183,7 @@ static int take_members(struct pass *p, struct str text, struct err *e)
             return err_set(e, ERR_NOMEM, "out of memory in a message codec");
     if (rc == ERR_NOT_FOUND)
         return ERR_OK;
-    err_wrap(e, "%s", p->c->schema);
-    return rc;
+    return p->c->schema ? err_wrap(e, "%s", p->c->schema) : rc;
 }
 
 /* What has not been taken, as a tree; usually nothing. */
@@ -194,6 +193,8 @@ static int read_rest(struct pass *p, json_t **rest, struct err *e)
         *rest = json_object();
         return *rest ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory in a message codec");
     }
+    if (!p->c->schema)
+        return err_set(e, ERR_UNSUPPORTED, "a member that is not plain");
     if (p->has_schema)
         buf_printf(&p->rest, ",\"schema\":\"%s\"", p->c->schema);
     buf_put_c(&p->rest, p->rest.n ? "}" : "{}");
@@ -204,7 +205,7 @@ static int read_rest(struct pass *p, json_t **rest, struct err *e)
 int codec_read_direct(struct str text, const struct codec_direct *c, struct arena *a, void *out,
                       struct err *e)
 {
-    struct pass p = {.c = c, .a = a, .out = out};
+    struct pass p = {.c = c, .a = a, .out = out, .has_schema = !c->schema};
     json_t *rest = NULL;
     for (size_t i = 0; i < c->n_apart; i++)
         c->apart[i].text = (struct str){0};

@@ -9,7 +9,8 @@
 #include "schemas/codec.h"
 
 struct codec_direct {
-    const char *schema;
+    const char *schema; /* NULL: an object inside a message, and nothing takes the way over the
+                         * tree: ERR_UNSUPPORTED when something would have to */
     size_t max_bytes;
     const struct codec_field *field; /* at most 64 */
     size_t n;

@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-enum { MAX_DIGITS = 15 }; /* below 2^53: exact in a double, far from the ends of an int64_t */
+enum {
+    REAL_DIGITS = 15,   /* below 2^53: exact in a double */
+    INTEGER_DIGITS = 18 /* times in microseconds and epochs have 16; any such fits an int64_t */
+};
 
 /* The character of a two-byte escape; 0 = none of these. */
 static char escaped(char c)
@@ -64,9 +67,9 @@ struct number {
     unsigned n_digit, n_decimal;
 };
 
-static size_t read_digits(struct str s, size_t at, struct number *n)
+static size_t read_digits(struct str s, size_t at, unsigned most, struct number *n)
 {
-    for (; at < s.n && s.p[at] >= '0' && s.p[at] <= '9' && n->n_digit < MAX_DIGITS; at++) {
+    for (; at < s.n && s.p[at] >= '0' && s.p[at] <= '9' && n->n_digit < most; at++) {
         n->mantissa = n->mantissa * 10 + (uint64_t)(s.p[at] - '0');
         n->n_digit++;
     }
@@ -74,15 +77,15 @@ static size_t read_digits(struct str s, size_t at, struct number *n)
 }
 
 /* -12 or -1.25; a leading zero stands alone (RFC 8259 section 6). */
-static bool read_number(struct str s, struct number *n)
+static bool read_number(struct str s, unsigned most, struct number *n)
 {
     *n = (struct number){.is_negative = s.n && s.p[0] == '-'};
-    size_t start = n->is_negative, at = read_digits(s, start, n);
+    size_t start = n->is_negative, at = read_digits(s, start, most, n);
     if (at == start || (s.p[start] == '0' && at > start + 1))
         return false;
     unsigned n_whole = n->n_digit;
     if (at + 1 < s.n && s.p[at] == '.')
-        at = read_digits(s, at + 1, n);
+        at = read_digits(s, at + 1, most, n);
     n->n_decimal = n->n_digit - n_whole;
     return at == s.n;
 }
@@ -90,7 +93,7 @@ static bool read_number(struct str s, struct number *n)
 bool plain_integer(struct str value, int64_t *out)
 {
     struct number n;
-    if (!read_number(value, &n) || n.n_decimal)
+    if (!read_number(value, INTEGER_DIGITS, &n) || n.n_decimal)
         return false;
     *out = n.is_negative ? -(int64_t)n.mantissa : (int64_t)n.mantissa;
     return true;
@@ -99,10 +102,10 @@ bool plain_integer(struct str value, int64_t *out)
 /* Mantissa and power of ten are exact, so their quotient is the nearest double. */
 bool plain_real(struct str value, double *out)
 {
-    static const double POWER[MAX_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    static const double POWER[REAL_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     struct number n;
-    if (!read_number(value, &n))
+    if (!read_number(value, REAL_DIGITS, &n))
         return false;
     double v = (double)n.mantissa / POWER[n.n_decimal];
     *out = n.is_negative ? -v : v;

@@ -1,5 +1,6 @@
 /* schemas/plain.h - JSON values that are written the plain way, read straight from their text:
- * strings with simple escapes, numbers of up to 15 digits without an exponent. The readers in this
+ * strings with simple escapes, numbers without an exponent of up to 15 digits, 18 where only
+ * integers may stand. The readers in this
  * folder try these first and send the rest over a tree, which also words what is wrong. */
 #ifndef SCHEMAS_PLAIN_H
 #define SCHEMAS_PLAIN_H

@@ -400,8 +400,9 @@ void arms_view(const struct arms *a, struct policy_view *out)
 {
     static const char *const PHASES[PHASE_COUNT] = {"stable", "proposed", "canary", "safe",
                                                     "experiment"};
-    struct policy_actions blank = {0};
+    struct policy_actions blank; /* of which one action is used */
     struct policy_arm_view none = {.mean = (double)NAN, .lower = 0.0, .upper = 1.0};
+    blank.n = 0;
     *out = (struct policy_view){.phase = a->phase < PHASE_COUNT ? PHASES[a->phase] : "unknown",
                                 .champion = a->champion.number,
                                 .challenger = a->challenger.number,

@@ -60,7 +60,7 @@ static void store_unsigned(enum state_type type, char *at, uint64_t value)
         memcpy(at, &flag, sizeof flag);
 }
 
-/* As printf's %a writes a double, without its cost: states hold thousands of them. */
+/* In quotes, as printf's %a writes a double, without its cost: states hold thousands of them. */
 static void put_f64(struct buf *out, double d)
 {
     static const char DIGITS[] = "0123456789abcdef";
@@ -69,36 +69,43 @@ static void put_f64(struct buf *out, double d)
     unsigned exponent = (unsigned)(bits >> 52) & 0x7ff;
     uint64_t fraction = bits & 0xfffffffffffffu;
     if ((bits << 1) == 0) {
-        buf_put_c(out, bits ? "-0x0p+0" : "0x0p+0");
+        buf_put_c(out, bits ? "\"-0x0p+0\"" : "\"0x0p+0\"");
         return;
     }
     if (exponent == 0 || exponent == 0x7ff) {
-        buf_printf(out, "%a", d);
+        buf_printf(out, "\"%a\"", d);
         return;
     }
-    char text[24];
+    char text[32];
     size_t n = 0;
-    for (const char *lead = bits >> 63 ? "-0x1" : "0x1"; *lead; lead++)
+    for (const char *lead = bits >> 63 ? "\"-0x1" : "\"0x1"; *lead; lead++)
         text[n++] = *lead;
     if (fraction)
         text[n++] = '.';
     for (uint64_t left = fraction << 12; left; left <<= 4)
         text[n++] = DIGITS[left >> 60];
+    int power = (int)exponent - 1023, left = abs(power);
     text[n++] = 'p';
+    text[n++] = power < 0 ? '-' : '+';
+    for (int scale = left >= 1000  ? 1000
+                     : left >= 100 ? 100
+                     : left >= 10  ? 10
+                                   : 1;
+         scale; left %= scale, scale /= 10)
+        text[n++] = DIGITS[left / scale];
+    text[n++] = '"';
     buf_put(out, text, n);
-    int power = (int)exponent - 1023;
-    if (power >= 0)
-        buf_put_char(out, '+');
-    buf_put_i64(out, power);
 }
 
 static void put_unsigned(struct buf *out, uint64_t value)
 {
-    char text[16];
+    char text[18];
     size_t at = sizeof text;
+    text[--at] = '"';
     do
         text[--at] = "0123456789abcdef"[value & 15];
     while (value >>= 4);
+    text[--at] = '"';
     buf_put(out, text + at, sizeof text - at);
 }
 
@@ -108,9 +115,10 @@ static void write_one(const struct state_field *f, const char *at, struct buf *o
         state_write(f->sub, at, out);
         return;
     }
-    buf_put_char(out, '"');
     if (f->type == STATE_TEXT) {
+        buf_put_char(out, '"');
         buf_put_json(out, str_from(at));
+        buf_put_char(out, '"');
     } else if (f->type == STATE_F64) {
         double d;
         memcpy(&d, at, sizeof d);
@@ -118,7 +126,6 @@ static void write_one(const struct state_field *f, const char *at, struct buf *o
     } else {
         put_unsigned(out, load_unsigned(f->type, at));
     }
-    buf_put_char(out, '"');
 }
 
 static void write_field(const struct state_field *f, const char *base, struct buf *out)
@@ -137,14 +144,25 @@ static void write_field(const struct state_field *f, const char *base, struct bu
     buf_put_char(out, ']');
 }
 
+static void put_name(struct buf *out, char before, const char *name)
+{
+    size_t n = strlen(name);
+    if (!buf_reserve(out, n + 4))
+        return;
+    char *to = out->p + out->n;
+    to[0] = before;
+    to[1] = '"';
+    memcpy(to + 2, name, n);
+    to[n + 2] = '"';
+    to[n + 3] = ':';
+    out->n += n + 4;
+}
+
 void state_write(const struct state_field *fields, const void *state, struct buf *out)
 {
     char before = '{';
     for (const struct state_field *f = fields; f->name; f++) {
-        buf_put_char(out, before);
-        buf_put_char(out, '"');
-        buf_put_c(out, f->name);
-        buf_put_c(out, "\":");
+        put_name(out, before, f->name);
         write_field(f, state, out);
         before = ',';
     }

@@ -20,6 +20,7 @@ static struct admission_source *find_source(struct admission_queue *q, uint64_t 
             idlest = s;
     }
     *idlest = (struct admission_source){.id = id, .used = 1};
+    q->is_settled = false;
     return idlest;
 }
 
@@ -60,6 +61,7 @@ static void skip_hole(struct admission_queue *q)
     if (low->admission > s->next)
         q->n_missing += low->admission - s->next;
     s->next = low->admission;
+    q->is_settled = false;
 }
 
 bool admission_put(struct admission_queue *q, const struct unit_row *row)
@@ -72,6 +74,7 @@ bool admission_put(struct admission_queue *q, const struct unit_row *row)
         if (++s->late_run < ADMISSION_RESTART_LATE)
             return false;
         s->next = 0;
+        q->is_settled = false;
     }
     s->late_run = 0;
     if (is_held(q, row)) {
@@ -84,17 +87,24 @@ bool admission_put(struct admission_queue *q, const struct unit_row *row)
         remove_held(q, 0);
     }
     q->held[q->n_held++] = *row;
+    q->is_settled = q->is_settled && !is_next(s, row->admission);
     return true;
 }
 
 static bool take_in_order(struct admission_queue *q, struct unit_row *out)
 {
+    struct admission_source *s = NULL;
+    if (q->is_settled)
+        return false;
+    q->is_settled = true; /* unless looking for a source drops another */
     for (uint32_t i = 0; i < q->n_held; i++) {
-        struct admission_source *s = find_source(q, q->held[i].source);
+        if (!s || !s->used || s->id != q->held[i].source)
+            s = find_source(q, q->held[i].source);
         if (!is_next(s, q->held[i].admission))
             continue;
         *out = q->held[i];
         s->next = out->admission + 1;
+        q->is_settled = false;
         remove_held(q, i);
         return true;
     }

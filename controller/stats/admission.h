@@ -6,7 +6,8 @@
  * were seen or the hole before it is older than the deadline. Rows that come after their place was
  * given up are late: counted, never used. A repeated number is a duplicate, never used.
  *
- * Pure and bounded: time is the commit time that the rows carry. O(held rows) per call. */
+ * Pure and bounded: time is the commit time that the rows carry. O(held rows) per call that gives a
+ * row or finds a duplicate. */
 #ifndef CONTROLLER_STATS_ADMISSION_H
 #define CONTROLLER_STATS_ADMISSION_H
 
@@ -61,6 +62,8 @@ struct admission_queue {
     uint64_t n_late;
     uint64_t n_duplicate;
     uint64_t n_missing; /* admissions given up at the deadline, or because the queue was full */
+    bool is_settled;    /* none that is held is in order: nothing to look for. Not of the state: a
+                         * queue that was read again looks */
 };
 
 /* Takes a row in. False: late or a duplicate, and counted as such. When the queue is full the

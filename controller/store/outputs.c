@@ -23,7 +23,9 @@ static struct str text_or_empty(struct str s)
 
 static void put_text(struct buf *b, const char *key, struct str text)
 {
-    buf_printf(b, "\"%s\":\"", key);
+    buf_put_char(b, '"');
+    buf_put_c(b, key);
+    buf_put_c(b, "\":\"");
     buf_put_json(b, text);
     buf_put_c(b, "\",");
 }

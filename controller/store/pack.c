@@ -62,11 +62,6 @@ struct unpacker *unpacker_new(void)
     if (!u)
         return NULL;
     buf_init(&u->text, MAX_TEXT);
-    u->context = ZSTD_createDCtx();
-    if (!u->context) {
-        unpacker_free(u);
-        return NULL;
-    }
     return u;
 }
 
@@ -86,7 +81,9 @@ static int unpack(struct unpacker *u, struct str frame, struct str *out, struct 
     if (size > MAX_TEXT) /* unknown and error are larger than any size */
         return err_set(e, ERR_CORRUPT, "a stored output is not a zstd frame of at most %d bytes",
                        MAX_TEXT);
-    if (!buf_reserve(&u->text, (size_t)size + 1))
+    if (!u->context) /* 150 KB, for walks that meet no frame */
+        u->context = ZSTD_createDCtx();
+    if (!u->context || !buf_reserve(&u->text, (size_t)size + 1))
         return err_set(e, ERR_NOMEM, "no memory to unpack an output");
     size_t n = ZSTD_decompressDCtx(u->context, u->text.p, (size_t)size, frame.p, frame.n);
     if (ZSTD_isError(n))

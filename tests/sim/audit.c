@@ -40,6 +40,7 @@ struct audit {
     struct store *store; /* NULL before the first commit */
     struct arena arena;
     struct course course[WORLD_ROUTES];
+    struct policy_view view[WORLD_ROUTES]; /* of the courses, after the last row or event */
     struct course_result *result;
     uint64_t ord, version, n_decision, n_commit;
     char last_hash[65];
@@ -50,6 +51,7 @@ struct audit {
     uint32_t n_count;
     uint64_t applied[WORLD_ENGINES], handed[WORLD_ENGINES];
     uint64_t trial_unscored[WORLD_ROUTES]; /* of the running trial, at the last look */
+    struct buf state[2];                   /* room to compare in */
     struct audit_sums sums;
 };
 
@@ -78,13 +80,17 @@ static const struct route_config *route_at(const struct audit *a, uint32_t i)
     return (const struct route_config *)a->world->config.routes.item + i;
 }
 
-static bool is_safe(const struct course *c)
+static bool is_safe(const struct audit *a, uint32_t route)
 {
-    struct policy_view v;
-    if (!c->policy)
-        return false;
-    policy_view(c->policy, &v);
-    return strcmp(v.phase, "safe") == 0;
+    const char *phase = a->view[route].phase; /* NULL before the first event */
+    return phase && strcmp(phase, "safe") == 0;
+}
+
+/* After each feed, once: a view is wide. */
+static void look(struct audit *a, uint32_t route)
+{
+    if (a->course[route].policy)
+        policy_view(a->course[route].policy, &a->view[route]);
 }
 
 /* While a route is held nobody starts anything on it. */
@@ -99,7 +105,7 @@ static void check_held(struct audit *a, const struct course *c, const struct dec
 static void expect_decisions(struct audit *a, uint32_t route, bool was_safe)
 {
     const struct course *c = &a->course[route];
-    bool is_held = was_safe && is_safe(c);
+    bool is_held = was_safe && is_safe(a, route);
     for (uint32_t i = 0; i < a->result->n; i++) {
         const struct decision *d = &a->result->decision[i];
         if (is_held)
@@ -144,14 +150,13 @@ static void check_arm(struct audit *a, uint32_t route, uint64_t revision, uint64
 
 static void check_trial(struct audit *a, uint32_t route)
 {
-    struct policy_view v;
-    policy_view(a->course[route].policy, &v);
-    const struct policy_action *n = &v.numbers;
-    if (!v.challenger || strcmp(v.phase, "canary") != 0)
+    const struct policy_view *v = &a->view[route];
+    const struct policy_action *n = &v->numbers;
+    if (!v->challenger || strcmp(v->phase, "canary") != 0)
         return;
-    uint64_t experiment = tag(str_from(v.experiment));
-    check_arm(a, route, v.champion, n->n_champion, n->n_unscored_champion, experiment);
-    check_arm(a, route, v.challenger, n->n_challenger, n->n_unscored_challenger, experiment);
+    uint64_t experiment = tag(str_from(v->experiment));
+    check_arm(a, route, v->champion, n->n_champion, n->n_unscored_champion, experiment);
+    check_arm(a, route, v->challenger, n->n_challenger, n->n_unscored_challenger, experiment);
     uint64_t n_unscored = n->n_unscored_champion + n->n_unscored_challenger;
     if (n_unscored > a->trial_unscored[route])
         a->sums.n_trial_unscored += n_unscored - a->trial_unscored[route];
@@ -190,21 +195,11 @@ static void check_row(struct audit *a, const struct scored_row *row)
     f->is_committed = true;
     a->sums.n_rows++;
     a->sums.n_unscored += !row->is_scored;
+    const struct policy_view *v = &a->view[f->route]; /* as it was before this row */
+    a->sums.n_foreign += row->revision != v->champion && row->revision != v->challenger;
     struct trial_count *t = count_of(a, f->route, f->experiment, f->revision);
     t->n_scored += row->is_scored;
     t->n_unscored += !row->is_scored;
-}
-
-static bool is_of_a_route_arm(const struct audit *a, const struct scored_row *row)
-{
-    for (uint32_t i = 0; i < WORLD_ROUTES; i++) {
-        struct policy_view v;
-        policy_view(a->course[i].policy, &v);
-        if (str_eq_c(row->route, a->course[i].route) &&
-            (row->revision == v.champion || row->revision == v.challenger))
-            return true;
-    }
-    return false;
 }
 
 static int on_row(const struct scored_row *row, void *ctx, struct err *e)
@@ -212,11 +207,11 @@ static int on_row(const struct scored_row *row, void *ctx, struct err *e)
     struct audit *a = ctx;
     int rc = ERR_OK;
     check_row(a, row);
-    a->sums.n_foreign += !is_of_a_route_arm(a, row);
     for (uint32_t i = 0; rc == ERR_OK && i < WORLD_ROUTES; i++) {
-        bool was_safe = is_safe(&a->course[i]);
+        bool was_safe = is_safe(a, i);
         arena_reset(&a->arena);
         rc = course_feed_row(&a->course[i], row, &a->arena, a->result, e);
+        look(a, i);
         expect_decisions(a, i, was_safe);
         check_trial(a, i);
     }
@@ -229,9 +224,10 @@ static int on_event(const struct stored_event *ev, void *ctx, struct err *e)
     struct audit *a = ctx;
     int rc = ERR_OK;
     for (uint32_t i = 0; rc == ERR_OK && i < WORLD_ROUTES; i++) {
-        bool was_safe = is_safe(&a->course[i]);
+        bool was_safe = is_safe(a, i);
         arena_reset(&a->arena);
         rc = course_feed_event(&a->course[i], ev, &a->arena, a->result, e);
+        look(a, i);
         expect_decisions(a, i, was_safe);
     }
     a->ord = ev->ord;
@@ -300,30 +296,29 @@ static int on_decision(uint64_t number, uint64_t ord, struct str json, void *ctx
 
 static void know_route(struct audit *a, uint32_t i, struct known_route *out)
 {
-    struct policy_view v;
+    const struct policy_view *v = &a->view[i];
     struct policy_revision r;
-    policy_view(a->course[i].policy, &v);
-    bool is_trial = v.challenger && v.share > 0.0;
+    bool is_trial = v->challenger && v->share > 0.0;
     char name[2 * POLICY_ID_BYTES];
-    *out = (struct known_route){.is_paused = strcmp(v.phase, "safe") == 0, .n_arm = 1};
-    out->revision[0] = v.champion;
-    out->share[0] = is_trial ? 1.0 - v.share : 1.0;
-    out->experiment = tag(is_trial ? str_from(v.experiment) : STR(""));
+    *out = (struct known_route){.is_paused = strcmp(v->phase, "safe") == 0, .n_arm = 1};
+    out->revision[0] = v->champion;
+    out->share[0] = is_trial ? 1.0 - v->share : 1.0;
+    out->experiment = tag(is_trial ? str_from(v->experiment) : STR(""));
     if (is_trial) {
-        out->revision[1] = v.challenger;
-        out->share[out->n_arm++] = v.share;
+        out->revision[1] = v->challenger;
+        out->share[out->n_arm++] = v->share;
     }
-    if (v.n_arm) {
-        snprintf(name, sizeof name, "%s.%llu", v.experiment, (unsigned long long)v.allocation);
+    if (v->n_arm) {
+        snprintf(name, sizeof name, "%s.%llu", v->experiment, (unsigned long long)v->allocation);
         out->experiment = tag(str_from(name));
-        out->share[0] = v.arm_share[0];
+        out->share[0] = v->arm_share[0];
         out->n_arm = 1;
     }
-    for (uint32_t k = 1; k < v.n_arm; k++) {
-        if (v.arm_share[k] <= 0.0)
+    for (uint32_t k = 1; k < v->n_arm; k++) {
+        if (v->arm_share[k] <= 0.0)
             continue;
-        out->revision[out->n_arm] = v.arm_revision[k];
-        out->share[out->n_arm++] = v.arm_share[k];
+        out->revision[out->n_arm] = v->arm_revision[k];
+        out->share[out->n_arm++] = v->arm_share[k];
     }
     for (uint32_t k = 0; k < out->n_arm; k++) {
         WORLD_TRY(a->world, revision_of(a, out->revision[k], &r, &world_err));
@@ -429,12 +424,14 @@ static void compare_tests(struct audit *a, const struct policy_view *live,
 
 static void compare_state(struct audit *a, const struct course *live, const struct course *mine)
 {
-    json_t *x = policy_state_encode(live->policy), *y = policy_state_encode(mine->policy);
-    if (!x || !json_equal(x, y))
+    const struct course *both[2] = {live, mine};
+    for (int i = 0; i < 2; i++) {
+        buf_reset(&a->state[i]);
+        policy_state_write(both[i]->policy, &a->state[i]);
+    }
+    if (a->state[0].failed || !str_eq(buf_str(&a->state[0]), buf_str(&a->state[1])))
         world_fail(a->world, "route %s: the live law's state differs from that of the stored rows",
                    live->route);
-    json_decref(x);
-    json_decref(y);
 }
 
 static void compare_live(struct audit *a, const struct ledger *live)
@@ -446,10 +443,9 @@ static void compare_live(struct audit *a, const struct ledger *live)
                    (unsigned long long)live->n_outputs, (unsigned long long)a->sums.n_rows);
     for (uint32_t i = 0; i < WORLD_ROUTES; i++) {
         const struct course *l = &live->route[i].course, *m = &a->course[i];
-        struct policy_view lv, mv;
+        struct policy_view lv;
         policy_view(l->policy, &lv);
-        policy_view(m->policy, &mv);
-        compare_tests(a, &lv, &mv);
+        compare_tests(a, &lv, &a->view[i]);
         if (strcmp(l->rows_hash, m->rows_hash) != 0)
             world_fail(a->world, "route %s: the rows' chain differs", l->route);
         if (a->n_commit % WHOLE_STATE_EVERY == 0)
@@ -566,6 +562,8 @@ struct audit *audit_new(struct world *w)
         world_fail(w, "no memory");
     a->world = w;
     arena_init(&a->arena, 64 * MiB);
+    for (int i = 0; i < 2; i++)
+        buf_init(&a->state[i], 16 * MiB);
     if (!w->plan.is_audited)
         return a;
     a->document = calloc(VERSIONS_MAX, sizeof *a->document);
@@ -583,6 +581,8 @@ void audit_free(struct audit *a)
         course_close(&a->course[i]);
     store_close(a->store);
     arena_free(&a->arena);
+    for (int i = 0; i < 2; i++)
+        buf_free(&a->state[i]);
     free(a->document);
     free(a->result);
     free(a);

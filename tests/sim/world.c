@@ -179,6 +179,10 @@ void world_run(struct world *w)
         world_step(w);
     if (!is_at_rest(w))
         world_fail(w, "engines and controller do not come to rest");
+}
+
+void world_end(struct world *w)
+{
     audit_end(w->audit);
 }
 

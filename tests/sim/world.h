@@ -122,6 +122,8 @@ void world_step(struct world *w);
 /* Until every output of the plan is stored, committed or known to be dropped, and engines and
  * controller agree. */
 void world_run(struct world *w);
+/* After it: what must hold of the whole run, and a replay of its database. */
+void world_end(struct world *w);
 void world_close(struct world *w);
 
 /* world_engine.c */
