@@ -198,7 +198,7 @@ static int refuse_at(struct builder *b, struct str text, size_t at, const char *
     return refuse(b, why);
 }
 
-/* YAML is Unicode (YAML 1.2.2, section 5.1). libfyaml 0.7.12 leaks memory on other bytes. */
+/* YAML is Unicode (YAML 1.2.2, section 5.1); libfyaml 0.7.12 does not say where it is not. */
 static int refuse_other_bytes(struct builder *b, struct str text)
 {
     uint32_t cp;
