@@ -137,8 +137,9 @@ static void store_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t th
 struct group {
     const struct attend_job *j;
     const struct span *span;
-    uint32_t head, from; /* first of the span's queries: its members times heads to a KV head */
-    uint32_t thread;
+    uint32_t kv_head, from; /* first of the span's queries: its members times heads to a KV head */
+    uint32_t n, thread;
+    uint32_t token[MAX_QUERIES], head[MAX_QUERIES];
 };
 
 static uint32_t heads_to_kv_head(const struct kern_device *d)
@@ -146,22 +147,25 @@ static uint32_t heads_to_kv_head(const struct kern_device *d)
     return d->kv->shape.n_head / d->kv->shape.n_head_kv;
 }
 
-static uint32_t token_at(const struct group *g, uint32_t i)
+/* Heads of a token stand together. */
+static void list_queries(struct group *g)
 {
     const struct kern_device *d = g->j->d;
-    return d->attention.member[g->span->member + (g->from + i) / heads_to_kv_head(d)];
-}
-
-static uint32_t head_at(const struct group *g, uint32_t i)
-{
-    uint32_t heads = heads_to_kv_head(g->j->d);
-    return g->head * heads + (g->from + i) % heads;
+    uint32_t heads = heads_to_kv_head(d), rest = g->span->n * heads - g->from;
+    uint32_t member = g->span->member + g->from / heads, head = g->from % heads;
+    g->n = rest < MAX_QUERIES ? rest : MAX_QUERIES;
+    for (uint32_t i = 0; i < g->n; i++) {
+        g->token[i] = d->attention.member[member];
+        g->head[i] = g->kv_head * heads + head;
+        head = head + 1 < heads ? head + 1 : 0;
+        member += head == 0;
+    }
 }
 
 static float *output_at(const struct group *g, uint32_t i)
 {
     const struct kern_device *d = g->j->d;
-    return g->j->y + query_index(d, token_at(g, i), head_at(g, i)) * d->kv->shape.d_head;
+    return g->j->y + query_index(d, g->token[i], g->head[i]) * d->kv->shape.d_head;
 }
 
 static uint32_t first_seen(const struct kern_attn_layer *l, uint32_t position)
@@ -173,7 +177,7 @@ static void set_query(const struct group *g, struct attend *a, uint32_t i)
 {
     const struct kern_device *d = g->j->d;
     const struct kern_attn_shape *s = &d->kv->shape;
-    uint32_t t = token_at(g, i), head = head_at(g, i);
+    uint32_t t = g->token[i], head = g->head[i];
     size_t at = query_index(d, t, head);
     a->query[i] = query_of(g->j, t, head);
     a->query_scale[i] = s->scale * LOG2_E;
@@ -191,36 +195,36 @@ static size_t part_floats(const struct kern_device *d)
     return d->kv->shape.d_head + PART_EXTRA;
 }
 
-static struct attend attend_group(const struct group *g)
+static struct attend attend_group(struct group *g)
 {
     const struct kern_device *d = g->j->d;
-    uint32_t rest = g->span->n * heads_to_kv_head(d) - g->from;
-    struct attend a = {.n = rest < MAX_QUERIES ? rest : MAX_QUERIES,
+    list_queries(g);
+    struct attend a = {.n = g->n,
                        .d_head = d->kv->shape.d_head,
-                       .kv = kv_base(d, g->j->layer->index, g->head),
+                       .kv = kv_base(d, g->j->layer->index, g->kv_head),
                        .block_stride = d->kv->block_bytes,
-                       .table = d->step->block_table[d->step->seq[token_at(g, 0)]],
+                       .table = d->step->block_table[d->step->seq[g->token[0]]],
                        .score = d->scratch[g->thread].score,
                        .words = d->scratch[g->thread].words};
-    for (uint32_t i = 0; i < a.n; i++) {
+    for (uint32_t i = 0; i < a.n; i++)
         set_query(g, &a, i);
-        a.part[i] = d->scratch[g->thread].part + i * part_floats(d);
-    }
     d->isa->gather[d->kv->shape.kv_type](&a);
     return a;
 }
 
 /* One section after the other, from the first that is seen, each joined to those before. */
-static uint32_t attend_every(const struct group *g)
+static uint32_t attend_every(struct group *g)
 {
     const struct kern_device *d = g->j->d;
     struct attend a = attend_group(g);
-    float *joined = d->scratch[g->thread].part + MAX_QUERIES * part_floats(d);
-    uint32_t last = d->step->position[token_at(g, a.n - 1)] / SECTION_TOKENS;
-    memset(joined, 0, a.n * part_floats(d) * sizeof *joined);
-    for (a.section = a.first[0] / SECTION_TOKENS; a.section <= last; a.section++) {
-        d->isa->attend[d->kv->shape.kv_type](&a);
+    float *other = d->scratch[g->thread].part, *joined = other + MAX_QUERIES * part_floats(d);
+    uint32_t last = d->step->position[g->token[a.n - 1]] / SECTION_TOKENS;
+    uint32_t first = a.first[0] / SECTION_TOKENS;
+    for (a.section = first; a.section <= last; a.section++) {
         for (uint32_t i = 0; i < a.n; i++)
+            a.part[i] = (a.section == first ? joined : other) + i * part_floats(d);
+        d->isa->attend[d->kv->shape.kv_type](&a);
+        for (uint32_t i = 0; i < a.n && a.section > first; i++)
             d->isa->fold(joined + i * part_floats(d), a.part[i], a.d_head);
     }
     for (uint32_t i = 0; i < a.n; i++)
@@ -239,13 +243,13 @@ static float *part_of(const struct kern_device *d, uint32_t token, uint32_t head
     return d->attention.part + (d->attention.first_part[token] + at) * part_floats(d);
 }
 
-static uint32_t attend_one(const struct group *g)
+static uint32_t attend_one(struct group *g)
 {
     const struct kern_device *d = g->j->d;
     struct attend a = attend_group(g);
     a.section = g->span->section;
     for (uint32_t i = 0; i < a.n; i++)
-        a.part[i] = part_of(d, token_at(g, i), head_at(g, i), a.section);
+        a.part[i] = part_of(d, g->token[i], g->head[i], a.section);
     d->isa->attend[d->kv->shape.kv_type](&a);
     return a.n;
 }
@@ -258,7 +262,7 @@ static void attend_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t t
     struct team_range r = team_share(d->attention.n_spans * n_heads, share, n_shares);
     for (uint32_t i = r.from; i < r.to; i++) {
         const struct span *span = &d->attention.span[i / n_heads];
-        struct group g = {j, span, i % n_heads, 0, thread};
+        struct group g = {.j = j, .span = span, .kv_head = i % n_heads, .thread = thread};
         while (g.from < span->n * heads_to_kv_head(d))
             g.from += span->section == EVERY_SECTION ? attend_every(&g) : attend_one(&g);
     }

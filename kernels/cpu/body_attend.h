@@ -22,25 +22,19 @@ INLINE v16 v_exp2(v16 x)
 /* Scores of query i to 2^(score - largest), zero where it does not see. */
 INLINE void soften(const struct attend *a, uint32_t i, const struct extent *x)
 {
+    const v16 hidden = v_set(-INFINITY), zero = v_set(0);
     float *s = a->score + i * SECTION_TOKENS, *last = a->part[i] + a->d_head;
-    uint32_t first = within(a, a->first[i]), end = within(a, a->end[i]);
-    uint32_t from = x->from_block * BLOCK_TOKENS, to = x->to_block * BLOCK_TOKENS;
-    for (uint32_t p = from; p < first; p++)
-        s[p] = -INFINITY;
-    for (uint32_t p = end; p < to; p++)
-        s[p] = -INFINITY;
-    v16 most = v_set(-INFINITY), total = v_set(0);
-    for (uint32_t p = from; p < to; p += LANES)
-        most = v_max(v_load(s + p), most);
+    v16 first = v_set((float)within(a, a->first[i])), end = v_set((float)within(a, a->end[i]));
+    v16 most = hidden, total = zero;
+    for (uint32_t p = x->from_block * LANES; p < x->to_block * LANES; p += LANES)
+        most = v_max(v_where_within(v_count((float)p), first, end, v_load(s + p), hidden), most);
     float largest = v_largest(most);
-    for (uint32_t p = from; p < to; p += LANES)
-        v_store(s + p, v_exp2(v_sub(v_load(s + p), v_set(largest))));
-    for (uint32_t p = from; p < first; p++)
-        s[p] = 0;
-    for (uint32_t p = end; p < to; p++)
-        s[p] = 0;
-    for (uint32_t p = from; p < to; p += LANES)
-        total = v_add(total, v_load(s + p));
+    for (uint32_t p = x->from_block * LANES; p < x->to_block * LANES; p += LANES) {
+        v16 weight = v_exp2(v_sub(v_load(s + p), v_set(largest)));
+        weight = v_where_within(v_count((float)p), first, end, weight, zero);
+        v_store(s + p, weight);
+        total = v_add(total, weight);
+    }
     last[0] = v_sum(total);
     last[1] = largest;
 }

@@ -112,6 +112,25 @@ INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
     return (v16){_mm256_and_ps(b.a, _mm256_cmp_ps(a.a, limit.a, _CMP_GT_OQ)),
                  _mm256_and_ps(b.b, _mm256_cmp_ps(a.b, limit.b, _CMP_GT_OQ))};
 }
+/* Lane i: from + i. */
+INLINE v16 v_count(float from)
+{
+    const __m256 lanes = _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
+    return (v16){_mm256_add_ps(lanes, _mm256_set1_ps(from)),
+                 _mm256_add_ps(lanes, _mm256_set1_ps(from + 8))};
+}
+INLINE __m256 within_half(__m256 at, __m256 first, __m256 end, __m256 a, __m256 b)
+{
+    __m256 is_within =
+        _mm256_and_ps(_mm256_cmp_ps(at, first, _CMP_GE_OQ), _mm256_cmp_ps(at, end, _CMP_LT_OQ));
+    return _mm256_blendv_ps(b, a, is_within);
+}
+/* a where first <= at < end, else b. */
+INLINE v16 v_where_within(v16 at, v16 first, v16 end, v16 a, v16 b)
+{
+    return (v16){within_half(at.a, first.a, end.a, a.a, b.a),
+                 within_half(at.b, first.b, end.b, a.b, b.b)};
+}
 INLINE float v_sum(v16 x)
 {
     __m256 s = _mm256_add_ps(x.a, x.b);

@@ -90,6 +90,19 @@ INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, limit, _CMP_GT_OQ), b);
 }
+/* Lane i: from + i. */
+INLINE v16 v_count(float from)
+{
+    return _mm512_add_ps(_mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                         _mm512_set1_ps(from));
+}
+/* a where first <= at < end, else b. */
+INLINE v16 v_where_within(v16 at, v16 first, v16 end, v16 a, v16 b)
+{
+    __mmask16 is_not_early = _mm512_cmp_ps_mask(at, first, _CMP_GE_OQ);
+    __mmask16 is_within = _mm512_mask_cmp_ps_mask(is_not_early, at, end, _CMP_LT_OQ);
+    return _mm512_mask_mov_ps(b, is_within, a);
+}
 INLINE float v_sum(v16 a)
 {
     return _mm512_reduce_add_ps(a);

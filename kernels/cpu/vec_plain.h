@@ -112,6 +112,16 @@ INLINE v16 v_where_above(v16 a, v16 limit, v16 b)
 {
     EACH_LANE(v16, a.x[i] > limit.x[i] ? b.x[i] : 0.0f);
 }
+/* Lane i: from + i. */
+INLINE v16 v_count(float from)
+{
+    EACH_LANE(v16, from + (float)i);
+}
+/* a where first <= at < end, else b. */
+INLINE v16 v_where_within(v16 at, v16 first, v16 end, v16 a, v16 b)
+{
+    EACH_LANE(v16, at.x[i] >= first.x[i] && at.x[i] < end.x[i] ? a.x[i] : b.x[i]);
+}
 INLINE float v_sum(v16 a)
 {
     for (int n = 8; n > 0; n /= 2)
