@@ -294,7 +294,7 @@ static bool is_run(const struct kern_ops *k)
 static struct amount amount_for(const char *backend)
 {
     bool is_emulated = strcmp(backend, "simt") == 0;
-    return is_emulated ? (struct amount){10, 40, 2, 3} : (struct amount){MAX_JOBS, MAX_NEW, 2, 0};
+    return is_emulated ? (struct amount){8, 30, 1, 3} : (struct amount){MAX_JOBS, MAX_NEW, 2, 0};
 }
 
 static void check_tiny(const char *backend)
