@@ -26,7 +26,7 @@ wanted=${1:-'^(unit|kernels|generator)\.|^golden\.logits\.tiny|^simt\.(number|em
 unwanted='unit\.verifier_core\.(cases|number)|kernels\.budget'
 cmake --preset release -B "$build" -DCMAKE_TOOLCHAIN_FILE="$PWD/tests/aarch64/toolchain.cmake"
 # A test's own limit is for a processor, not for its emulation.
-find "$build" -name CTestTestfile.cmake -exec sed -i 's/ TIMEOUT "[0-9]*"/ TIMEOUT "1800"/' {} +
+find "$build" -name CTestTestfile.cmake -exec sed -i 's/ TIMEOUT "[0-9]*"/ TIMEOUT "7200"/' {} +
 ctest --test-dir "$build" -N -V -R "$wanted" -E "$unwanted" |
     sed -n "s|.*Test command: .*\"$build/\([^\"]*\)\".*|\1|p; t; s|.*Test command: $build/\([^ ]*\).*|\1|p" |
     sort -u | xargs ninja -C "$build"
