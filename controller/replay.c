@@ -2,6 +2,8 @@
  * does not matter; the chain is checked over all decisions first. */
 #include "controller/replay.h"
 
+#include "common/clock.h"
+#include "common/log.h"
 #include "controller/course.h"
 #include "controller/replay_audit.h"
 #include "controller/store/retention.h"
@@ -30,7 +32,22 @@ struct replay {
     char last_hash[65];
     bool only_decisions;
     struct replay_report *report;
+    int64_t last_row; /* of the whole database */
+    struct mono begin, told;
 };
+
+enum { TELL_EVERY_ROWS = 1024, TELL_EVERY_US = 5000000 };
+
+/* A start that waits for this says how far it is. */
+static void tell(struct replay *r, uint64_t row)
+{
+    struct mono now = clock_mono(&CLOCK_REAL);
+    if (mono_since_us(r->told, now) < TELL_EVERY_US)
+        return;
+    r->told = now;
+    log_event(LOG_INFO, "replay.progress", "row=%llu of=%lld seconds=%.0f", (unsigned long long)row,
+              (long long)r->last_row, (double)mono_since_us(r->begin, now) * 1e-6);
+}
 
 static void PRINTF_LIKE(3, 4) differ(struct replay *r, uint64_t decision, const char *fmt, ...)
 {
@@ -191,7 +208,8 @@ static int feed_row(const struct scored_row *row, void *ctx, struct err *e)
 {
     struct replay *r = ctx;
     int rc = ERR_OK;
-    r->report->n_rows++;
+    if (++r->report->n_rows % TELL_EVERY_ROWS == 0 && r->only_decisions)
+        tell(r, row->row);
     arena_reset(&r->arena);
     for (uint32_t i = 0; rc == ERR_OK && i < r->n_route; i++) {
         if (row->row > r->route[i].last_ord)
@@ -356,6 +374,7 @@ static int run(struct replay *r, struct err *e)
     int rc;
     TRY(db_exec(store_db(r->store), "BEGIN", e)); /* one snapshot */
     TRY(find_routes(r, e));
+    TRY(store_number(r->store, "SELECT coalesce(max(row),0) FROM scores", &r->last_row, e));
     TRY(store_walk_decisions(r->store, 0, check_link, r, e));
     r->report->n_decisions = r->n_decisions;
     r->is_matched = calloc(r->n_decisions + 1, sizeof *r->is_matched);
@@ -389,6 +408,7 @@ static int replay(const char *database, bool only_decisions, struct replay_repor
         r->report = out;
         r->only_decisions = only_decisions;
         r->result = result;
+        r->begin = r->told = clock_mono(&CLOCK_REAL);
         arena_init(&r->arena, 64 * MiB);
         rc = store_open_readonly(&r->store, database, e);
     }

@@ -4,6 +4,8 @@
  * in the running transaction. One thread. */
 #include "controller/store/store.h"
 
+#include "common/clock.h"
+#include "common/log.h"
 #include "controller/store/pack.h"
 #include "schemas/migrations.h"
 
@@ -36,6 +38,34 @@ static int migrate(struct db *db, struct err *e)
                                      .sql = SCHEMA_MIGRATIONS[i].p};
     }
     return db_migrate(db, m, SCHEMA_MIGRATIONS_COUNT, e);
+}
+
+/* The schema of a database that has one and is behind; 0 = nothing to do. */
+static int64_t old_schema(struct db *db)
+{
+    struct db_stmt *q;
+    int64_t have = 0;
+    if (db_prepare(db, &q, "PRAGMA user_version", NULL) == ERR_OK && db_step(q, NULL) == ERR_OK) {
+        have = db_col_i64(q, 0);
+        db_reset(q);
+    }
+    return have < (int64_t)SCHEMA_MIGRATIONS_COUNT ? have : 0;
+}
+
+/* A large database takes minutes, and nobody is answered meanwhile: said before and after. */
+static int bring_up_to_date(struct db *db, const char *path, struct err *e)
+{
+    int64_t have = old_schema(db);
+    struct mono begin = clock_mono(&CLOCK_REAL);
+    if (have)
+        log_event(LOG_INFO, "store.upgrade",
+                  "path=\"%s\" schema=%lld to=%zu state=\"begins: some 4 us an output\"", path,
+                  (long long)have, (size_t)SCHEMA_MIGRATIONS_COUNT);
+    int rc = migrate(db, e);
+    if (have && rc == ERR_OK)
+        log_event(LOG_INFO, "store.upgrade", "path=\"%s\" state=done seconds=%.1f", path,
+                  (double)mono_since_us(begin, clock_mono(&CLOCK_REAL)) * 1e-6);
+    return rc;
 }
 
 /* One writer: a second controller on the same file would interleave its decisions. The lock is a
@@ -85,7 +115,7 @@ int store_open(struct store **out, const char *path, struct err *e)
         return rc;
     rc = db_open(&db, path, DB_SYNC_FULL, e);
     if (rc == ERR_OK)
-        rc = migrate(db, e);
+        rc = bring_up_to_date(db, path, e);
     /* 32 MiB of log before it is copied: an index page that many batches touch is copied once. */
     if (rc == ERR_OK)
         rc = db_exec(db, "PRAGMA wal_autocheckpoint=8192", e);

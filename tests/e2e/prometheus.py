@@ -20,6 +20,7 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 IS_LONG = os.environ.get("MILEPOST_ALERTS_LONG") == "1"
 WINDOW_S, HOUR_S = (600, 3600) if IS_LONG else (3, 6)  # what [10m] and an hour become
 SHORT = [(r"for: \d+s", "for: 1s"), (r"for: \d+m", "for: 0s"), (r"\[10m\]", f"[{WINDOW_S}s]"),
+         (r"\[5m\]", "[3s]"),
          (r"offset 1h", f"offset {HOUR_S}s"), (r"_seconds > 60", "_seconds > 2"),
          (r"> 30\b", "> 2")]
 RULES = (DEPLOY / "alerts.yml").read_text()
