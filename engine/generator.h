@@ -102,7 +102,8 @@ struct generator_ops {
     /* ERR_BUSY: queue full (503, Retry-After). ERR_INVALID: prompt + max_new_tokens cannot fit. */
     int (*submit)(struct generator *g, const struct gen_request *r, struct gen_handle *out,
                   struct err *e);
-    /* Takes effect before the next step is planned; GEN_END follows. Unknown handles are ignored. */
+    /* Takes effect before the next step is planned; GEN_END follows. Unknown handles are ignored.
+     */
     void (*cancel)(struct generator *g, struct gen_handle h);
     int (*fd)(struct generator *g);
     void (*drain)(struct generator *g);
