@@ -48,10 +48,7 @@ struct kern_options {
                         them: a device may launch the layers of a decoding step as one */
 };
 
-enum kern_gate {
-    KERN_GATE_SILU,
-    KERN_GATE_GELU /* the tanh form (arXiv 1606.08415, section 2) */
-};
+enum kern_gate { KERN_GATE_SILU, KERN_GATE_GELU }; /* the tanh form (arXiv 1606.08415, section 2) */
 
 /* What a step works on. A token below zero is what row -1 - token of the head_draw before drew,
  * whether or not that step has ended. Position p of sequence s is slot p % 16 of block
@@ -112,13 +109,13 @@ struct kern_ops {
     /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. */
     MUST_USE int (*run)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
 
-    /* run in two, so that the host prepares a step while the device computes the one before: start
-     * returns when the body does, which must not wait for the device; finish waits for the oldest
-     * that was started. At most two are under way, and no run beside them. NULL: only run. */
+    /* run in two: start returns when the body does, which must not wait for the device; finish
+     * waits for the oldest started. At most two are under way, no run beside them. NULL: only run.
+     */
     MUST_USE int (*start)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
     MUST_USE int (*finish)(struct kern_device *d, struct err *e);
 
-    /* Host work inside run: fn(arg, i, thread) for each i below n, thread below n_threads. */
+    /* Host work inside run: fn(arg, i, thread), i below n, thread below n_threads. */
     void (*each)(struct kern_device *d, uint32_t n,
                  void (*fn)(void *arg, uint32_t i, uint32_t thread), void *arg);
 
@@ -160,13 +157,14 @@ struct kern_ops {
                  const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
                  float *logits);
 
-    /* Room for head_draw of up to max_row rows of n_vocab logits; before the first. NULL, like
-     * head_draw: this backend draws nothing, the caller does from the logits. ERR_UNSUPPORTED: not
-     * for this vocabulary. */
-    MUST_USE int (*draws)(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, struct err *e);
+    /* Room for head_draw of max_row rows of n_vocab logits; before the first. part: how many each
+     * joined rank has; the first one draws, the others give draw NULL. Both NULL: this backend
+     * draws nothing, the caller does. ERR_UNSUPPORTED: not for this vocabulary. */
+    MUST_USE int (*draws)(struct kern_device *d, uint32_t n_vocab, const size_t *part,
+                          uint32_t max_row, struct err *e);
     /* As head, but a token of each row (drawn[r], good when run or finish has returned) in place of
      * its logits, where draw[r] asks for no logits and its penalties' tokens have room: they are at
-     * most DRAW_MAX_HISTORY a step. row and draw may go before that, tokens of penalties too. */
+     * most DRAW_MAX_HISTORY a step. row and draw, with tokens, may go before. */
     void (*head_draw)(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
                       const uint32_t *row, const struct kern_norm *norm,
                       const struct kern_matrix *w, const struct kern_draw *draw,
@@ -184,7 +182,7 @@ struct kern_ops {
     /* Time of both, of the steps that are done. */
     uint64_t (*comm_us)(const struct kern_device *d);
 
-    /* For tests: rows 0..n-1 of a buffer, host memory [n, width]. Inside run only. */
+    /* For tests: rows 0..n-1 of a buffer, host memory [n, width]. Inside run. */
     void (*write)(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n);
     void (*read)(struct kern_device *d, const struct kern_buffer *b, float *dst, uint32_t n);
 };

@@ -16,7 +16,8 @@ struct model {
     struct kern_kv *kv;
     struct group *group; /* NULL: alone */
     bool can_draw;
-    const struct kern_draw *draw; /* of the step; NULL: logits */
+    bool is_drawn;                /* of the step, also on ranks that do not draw; else logits */
+    const struct kern_draw *draw; /* of the step; on the first rank */
     struct kern_drawn *drawn;
     uint32_t n_drawn; /* rows of the step before that a token below zero may name */
     struct model_options options;
@@ -31,7 +32,7 @@ struct model_arch {
     /* Fills info but for name and hash, state and kv. On failure model_close cleans up. */
     MUST_USE int (*load)(struct model *m, const struct gguf *g, struct err *e);
     /* Between ops->begin and the end of the step; ends with ops->head, or head_draw where
-     * m->draw is set. */
+     * m->is_drawn. */
     void (*forward)(struct model *m, const struct model_batch *b, float *logits);
 };
 

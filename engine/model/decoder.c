@@ -168,10 +168,9 @@ static int open_buffers(struct model *m, struct decoder *d, struct err *e)
     if (d->traits.has_post_norms || m->options.ranks || info->n_expert)
         TRY(k->buffer(m->device, info->d_model, &d->block, e));
     TRY(k->kv(m->device, &d->attention, &m->kv, e));
-    m->can_draw = k->draws && !m->options.ranks && info->n_vocab <= DRAW_MAX_VOCAB &&
-                  m->options.max_batch_rows > 0;
+    m->can_draw = k->draws && info->n_vocab <= DRAW_MAX_VOCAB && m->options.max_batch_rows > 0;
     if (m->can_draw)
-        TRY(k->draws(m->device, info->n_vocab, m->options.max_batch_rows, e));
+        TRY(k->draws(m->device, info->n_vocab, group_widths(m), m->options.max_batch_rows, e));
 out:
     return rc;
 }
@@ -257,7 +256,7 @@ void decoder_forward(struct model *m, const struct model_batch *b, float *logits
         add_block(m, d->hidden, layer->down, layer->ffn_post_norm);
     }
     const struct kern_norm norm = {d->output_norm, d->eps};
-    if (m->draw) {
+    if (m->is_drawn) {
         k->head_draw(dev, d->x, b->n_row, b->row_token, &norm, d->head, m->draw, m->drawn, logits);
         return;
     }

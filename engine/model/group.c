@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD_WORDS = 4, MAX_WORDS = 1 << 26 };
+enum { HEAD_WORDS = 5, MAX_WORDS = 1 << 26 };
 
 struct group {
     struct comm *comm;
@@ -124,6 +124,11 @@ uint64_t group_comm_us(const struct model *m)
     return m->group ? atomic_load_explicit(&m->group->comm_us, memory_order_relaxed) : 0;
 }
 
+const size_t *group_widths(const struct model *m)
+{
+    return m->group ? m->group->width : NULL;
+}
+
 static bool has_room(struct group *g, size_t words)
 {
     if (words <= g->words_cap)
@@ -189,7 +194,7 @@ void group_send(struct model *m, const struct model_batch *b)
         return;
     struct mono start = clock_mono(&CLOCK_REAL);
     size_t n = step_words(b);
-    uint32_t head[HEAD_WORDS] = {b->n_tok, b->n_row, b->n_copy, (uint32_t)n};
+    uint32_t head[HEAD_WORDS] = {b->n_tok, b->n_row, b->n_copy, (uint32_t)n, m->is_drawn};
     g->n_tok = b->n_tok;
     if (!has_room(g, n))
         return;
@@ -238,6 +243,7 @@ int group_receive(struct model *m, struct model_batch *out, struct err *e)
         return err_set(e, ERR_CORRUPT, "ranks: a step of %u tokens in %u words", head[0], head[3]);
     TRY(broadcast(g, g->words, head[3]));
     g->n_tok = out->n_tok;
+    m->is_drawn = head[4];
     return read_step(m, head[3], out, e);
 out:
     return group_error(m, e);
@@ -294,8 +300,11 @@ static void join_parts(const struct group *g, uint32_t n_row, uint32_t n_vocab, 
 }
 
 /* Of the device's collectives, those of the steps before. */
-static void count_device_us(const struct model *m, struct group *g)
+void group_count(struct model *m)
 {
+    struct group *g = m->group;
+    if (!g)
+        return;
     uint64_t us = g->is_on_device ? m->ops->comm_us(m->device) : 0;
     atomic_fetch_add_explicit(&g->comm_us, us - g->device_comm_us, memory_order_relaxed);
     g->device_comm_us = us;
@@ -307,7 +316,7 @@ void group_gather(struct model *m, uint32_t n_row, float *logits)
     size_t n_send[COMM_MAX_RANKS] = {0}, n_recv[COMM_MAX_RANKS] = {0};
     if (!g || g->error.code != ERR_OK)
         return;
-    count_device_us(m, g);
+    group_count(m);
     struct mono start = clock_mono(&CLOCK_REAL);
     n_send[0] = (size_t)n_row * g->n_vocab;
     for (uint32_t r = 0; r < g->comm->size && group_is_first(m); r++)

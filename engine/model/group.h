@@ -24,9 +24,13 @@ bool group_is_first(const struct model *m);
 MUST_USE int group_error(const struct model *m, struct err *e);
 uint64_t group_comm_us(const struct model *m);
 
-/* Rank 0. */
+/* Rows of the vocabulary on each rank; NULL: alone. */
+const size_t *group_widths(const struct model *m);
+
+/* Rank 0. With m->is_drawn. */
 void group_send(struct model *m, const struct model_batch *b);
-/* The others: the next batch, until the next call. ERR_CANCELLED: there is nothing more. */
+/* The others: the next batch and m->is_drawn, until the next call. ERR_CANCELLED: there is nothing
+ * more. */
 MUST_USE int group_receive(struct model *m, struct model_batch *out, struct err *e);
 
 /* Inside a step, between ops. */
@@ -35,5 +39,7 @@ void group_sum(struct model *m, const struct kern_buffer *from, struct kern_buff
 /* Where this rank's part of the logits goes, and then all parts to rank 0's `logits`. */
 float *group_logits(struct model *m, float *logits);
 void group_gather(struct model *m, uint32_t n_row, float *logits);
+/* After a step: its collectives on the device count as communication. */
+void group_count(struct model *m);
 
 #endif

@@ -67,7 +67,7 @@ int model_open(struct model **out, const struct gguf *file, const struct model_o
                                       .max_tok = options->max_batch_tokens,
                                       .instruction_set = options->instruction_set,
                                       .device = options->ranks ? options->ranks->rank : 0,
-                                      .has_graphs = !options->ranks && !options->no_graphs};
+                                      .has_graphs = !options->no_graphs};
     TRY(m->ops->open(&m->device, &kern, e));
     TRY(m->arch->load(m, file, e));
     TRY(group_ready(m, e));
@@ -189,6 +189,11 @@ bool model_can_draw(const struct model *m)
     return m->can_draw;
 }
 
+bool model_can_overlap(const struct model *m)
+{
+    return m->can_draw && !m->options.ranks;
+}
+
 int model_start(struct model *m, const struct model_batch *batch, const struct kern_draw *draw,
                 struct kern_drawn *drawn, float *logits, struct err *e)
 {
@@ -198,17 +203,22 @@ int model_start(struct model *m, const struct model_batch *batch, const struct k
     if (rc != ERR_OK)
         return rc;
     struct step s = {m, batch, logits};
+    m->is_drawn = true;
+    group_send(m, batch);
     m->draw = draw;
     m->drawn = drawn;
     m->n_drawn = batch->n_row;
     rc = m->ops->start(m->device, run_step, &s, e);
     m->draw = NULL;
+    m->is_drawn = false;
     return rc;
 }
 
 int model_finish(struct model *m, struct err *e)
 {
-    return m->ops->finish(m->device, e);
+    int rc = m->ops->finish(m->device, e);
+    group_count(m);
+    return rc == ERR_OK ? group_error(m, e) : rc;
 }
 
 int model_follow(struct model *m, struct err *e)

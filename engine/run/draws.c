@@ -138,7 +138,7 @@ int draws_start(struct draws *d, const struct model_batch *b, struct sequence *c
                 bool *is_on_device, struct err *e)
 {
     uint64_t n_history = 0;
-    *is_on_device = d->can_draw;
+    *is_on_device = model_can_overlap(d->model);
     if (!d->can_draw)
         return model_forward(d->model, b, d->logits, e);
     for (uint32_t i = 0; i < b->n_row; i++) {

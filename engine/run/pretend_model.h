@@ -109,6 +109,11 @@ static void put_turn(struct model *m, char turn)
         m->turns[m->n_turns++] = turn;
 }
 
+bool model_can_overlap(const struct model *m)
+{
+    return m->can_draw;
+}
+
 int model_start(struct model *m, const struct model_batch *b, const struct kern_draw *draw,
                 struct kern_drawn *drawn, float *logits, struct err *e)
 {

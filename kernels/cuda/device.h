@@ -44,12 +44,6 @@ struct device_ranks {
     struct err error;  /* the first: the group is over */
 };
 
-struct draw_stage {            /* what head_draw works with */
-    uint32_t n_vocab, max_row; /* 0: no room was asked for */
-    uint32_t n_last;           /* rows of the last head_draw */
-    struct draw_args on_device;
-};
-
 struct kern_device {
     const struct dev_ops *dev;
     const struct device_kernels *kernels;
@@ -137,7 +131,8 @@ void device_logits(struct kern_device *d, const struct kern_buffer *x, uint32_t 
                    uint32_t n_row, const struct kern_norm *norm, const struct kern_matrix *w);
 
 /* draw.c */
-MUST_USE int device_draws(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, struct err *e);
+MUST_USE int device_draws(struct kern_device *d, uint32_t n_vocab, const size_t *part,
+                          uint32_t max_row, struct err *e);
 void device_keep_drawn(struct kern_device *d);
 void device_head_draw(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
                       const uint32_t *row, const struct kern_norm *norm,
@@ -158,6 +153,8 @@ void device_leave(struct kern_device *d);
 void device_sum(struct kern_device *d, const struct kern_buffer *from, struct kern_buffer *to,
                 uint32_t n_tok);
 void device_share(struct kern_device *d, struct kern_buffer *x, uint32_t n_tok);
+/* Rows of logits whose columns the ranks have, on the first of them; NULL on the others. */
+const float *device_gather(struct kern_device *d, uint32_t n_row, uint32_t n_mine);
 uint64_t device_comm_us(const struct kern_device *d);
 /* Waits for the step's collectives; the group's error, then and later. */
 MUST_USE int device_ranks_finish(struct kern_device *d, struct err *e);

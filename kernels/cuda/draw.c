@@ -1,6 +1,7 @@
 /* head_draw: the rows' parameters and the tokens of their penalties go to the device before the
  * head, tokens come back after it. Rows in slices, as in head; a row that is not drawn leaves its
  * logits instead. */
+#include "kernels/comm/comm.h"
 #include "kernels/cuda/device.h"
 
 #include <string.h>
@@ -39,13 +40,20 @@ static bool take_scratch(struct kern_device *d, struct draw_stage *s)
     a->count = device_take(d, n, sizeof *a->count);
     a->most = device_take(d, blocks, sizeof *a->most);
     a->sum = device_take(d, blocks, sizeof *a->sum);
+    if (s->part) {
+        s->parts = device_take(d, n, sizeof *s->parts);
+        s->joined = device_take(d, n, sizeof *s->joined);
+        if (!s->parts || !s->joined)
+            return false;
+    }
     if (!a->weight || !a->key || !a->count || !a->most || !a->sum)
         return false;
     d->dev->fill(a->count, 0, n * sizeof *a->count, d->stream);
     return true;
 }
 
-int device_draws(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, struct err *e)
+int device_draws(struct kern_device *d, uint32_t n_vocab, const size_t *part, uint32_t max_row,
+                 struct err *e)
 {
     struct draw_stage *s = &d->draw;
     if (n_vocab > DRAW_MAX_VOCAB)
@@ -53,6 +61,9 @@ int device_draws(struct kern_device *d, uint32_t n_vocab, uint32_t max_row, stru
                        d->dev->name, DRAW_MAX_VOCAB, n_vocab);
     s->n_vocab = s->on_device.n_vocab = n_vocab;
     s->max_row = max_row;
+    s->part = part;
+    if (part && d->ranks.comm->rank > 0)
+        return ERR_OK;
     if (!take_rows(d, s) || !take_scratch(d, s))
         return err_set(e, ERR_NOMEM, "backend %s: no memory to draw %u rows of %u", d->dev->name,
                        max_row, n_vocab);
@@ -107,13 +118,14 @@ void device_keep_drawn(struct kern_device *d)
 }
 
 /* Logits of the rows of a slice that are not drawn. */
-static void copy_skipped(struct kern_device *d, uint32_t first, uint32_t n, float *logits)
+static void copy_skipped(struct kern_device *d, const float *from, uint32_t first, uint32_t n,
+                         float *logits)
 {
     const struct draw_row *row = device_slot(d)->row + first;
     size_t n_vocab = d->draw.n_vocab;
     for (uint32_t r = 0; r < n; r++)
         if (row[r].is_skipped)
-            d->dev->copy(logits + (first + r) * n_vocab, d->logits + r * n_vocab,
+            d->dev->copy(logits + (first + r) * n_vocab, from + r * n_vocab,
                          n_vocab * sizeof *logits, DEV_TO_HOST, d->stream);
 }
 
@@ -126,18 +138,23 @@ void device_head_draw(struct kern_device *d, const struct kern_buffer *x, uint32
     const struct draw_stage *s = &d->draw;
     if (!device_graph_end(d) || n_row == 0)
         return;
-    upload_rows(d, draw, n_row);
+    if (draw)
+        upload_rows(d, draw, n_row);
     device_pick(d, row, n_row);
     for (uint32_t r = 0; r < n_row; r += LOGITS_ROWS) {
         struct draw_args a = s->on_device;
-        a.logits = d->logits;
         a.row += r;
         a.out += r;
         a.n_row = n_row - r < LOGITS_ROWS ? n_row - r : LOGITS_ROWS;
         device_logits(d, x, r, a.n_row, norm, w);
+        a.logits = s->part ? device_gather(d, a.n_row, w->rows) : d->logits;
+        if (!a.logits)
+            continue;
         d->kernels->draw(&a, d->stream);
-        copy_skipped(d, r, a.n_row, logits);
+        copy_skipped(d, a.logits, r, a.n_row, logits);
     }
+    if (!draw)
+        return;
     d->dev->copy(slot->out, s->on_device.out, n_row * sizeof *drawn, DEV_TO_HOST, d->stream);
     slot->drawn = drawn;
     slot->n_drawn = d->draw.n_last = n_row;

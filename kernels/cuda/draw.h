@@ -27,4 +27,12 @@ struct draw_args {       /* rows of one call; scratch is a row's, one after the 
     uint32_t n_vocab, n_row;
 };
 
+struct draw_stage {            /* what head_draw works with */
+    uint32_t n_vocab, max_row; /* 0: no room was asked for */
+    uint32_t n_last;           /* rows of the last head_draw */
+    const size_t *part;        /* logits of each rank; NULL: alone */
+    float *parts, *joined;     /* [LOGITS_ROWS, n_vocab] rank after rank; row after row */
+    struct draw_args on_device;
+};
+
 #endif

@@ -1,6 +1,8 @@
 /* During a replay the table of kernels is one that does nothing, so that no op has to ask. */
 #include "kernels/cuda/device.h"
 
+#include <stdlib.h>
+
 #define SILENT(name, args)                                                                         \
     static void no_##name(const struct args *a, struct dev_stream *s)                              \
     {                                                                                              \
@@ -31,24 +33,34 @@ static bool is_same(const struct graph_kind *a, const struct graph_kind *b)
            a->max_chunks == b->max_chunks;
 }
 
-/* The kept graph of this kind, else a place for it. */
-static void find_place(struct device_graphs *g)
+static void drop(struct kern_device *d, struct kept_step *k)
 {
+    for (uint32_t i = 0; i < k->n_pieces; i++)
+        d->dev->graph_close(k->piece[i]);
+    k->n_pieces = 0;
+}
+
+/* The kept step of this kind, else a place for it. */
+static void find_place(struct kern_device *d)
+{
+    struct device_graphs *g = &d->graphs;
     for (g->at = 0; g->at < g->n; g->at++)
         if (is_same(&g->of[g->at].kind, &g->kind))
             return;
-    if (g->n == MAX_GRAPHS) {
+    if (g->n < MAX_GRAPHS) {
+        g->n++;
+    } else {
         g->at = g->next;
         g->next = (g->next + 1) % MAX_GRAPHS;
     }
+    drop(d, &g->of[g->at]);
+    g->of[g->at].kind = g->kind;
 }
 
-void device_graph_begin(struct kern_device *d)
+static void begin_piece(struct kern_device *d)
 {
     struct device_graphs *g = &d->graphs;
-    g->kind = (struct graph_kind){d->view.n_tok, d->view.table_stride, d->max_chunks};
-    find_place(g);
-    if (g->at < g->n && is_same(&g->of[g->at].kind, &g->kind)) {
+    if (g->piece < g->of[g->at].n_pieces) {
         g->state = GRAPH_REPLAYING;
         g->kernels = d->kernels;
         d->kernels = &SILENT_KERNELS;
@@ -58,19 +70,39 @@ void device_graph_begin(struct kern_device *d)
     d->dev->capture_begin(d->stream);
 }
 
+void device_graph_begin(struct kern_device *d)
+{
+    struct device_graphs *g = &d->graphs;
+    g->kind = (struct graph_kind){d->view.n_tok, d->view.table_stride, d->max_chunks};
+    g->piece = 0;
+    find_place(d);
+    begin_piece(d);
+}
+
+static bool has_room(struct kept_step *k)
+{
+    if (k->n_pieces < k->max_pieces)
+        return true;
+    uint32_t max = k->max_pieces ? 2 * k->max_pieces : 1;
+    struct dev_graph **piece = realloc(k->piece, max * sizeof *piece);
+    if (!piece)
+        return false;
+    k->piece = piece;
+    k->max_pieces = max;
+    return true;
+}
+
 /* False: this stream cannot be captured, and nothing was computed. */
 static bool keep(struct kern_device *d)
 {
     struct device_graphs *g = &d->graphs;
+    struct kept_step *k = &g->of[g->at];
     struct dev_graph *graph = d->dev->capture_end(d->stream);
-    if (!graph)
+    if (!graph || !has_room(k)) {
+        d->dev->graph_close(graph);
         return false;
-    if (g->at < g->n)
-        d->dev->graph_close(g->of[g->at].graph);
-    else
-        g->n++;
-    g->of[g->at].kind = g->kind;
-    g->of[g->at].graph = graph;
+    }
+    k->piece[k->n_pieces++] = graph;
     g->n_captured++;
     return true;
 }
@@ -89,13 +121,39 @@ bool device_graph_end(struct kern_device *d)
         return false;
     }
     if (state != GRAPH_IDLE)
-        d->dev->graph_launch(g->of[g->at].graph, d->stream);
+        d->dev->graph_launch(g->of[g->at].piece[g->piece++], d->stream);
     return true;
+}
+
+bool device_graph_cut(struct kern_device *d)
+{
+    d->graphs.is_cut = d->graphs.state != GRAPH_IDLE;
+    return device_graph_end(d);
+}
+
+void device_graph_resume(struct kern_device *d)
+{
+    if (d->graphs.is_cut)
+        begin_piece(d);
+    d->graphs.is_cut = false;
+}
+
+void device_graphs_try(struct kern_device *d)
+{
+    if (!d->graphs.is_on)
+        return;
+    d->dev->capture_begin(d->stream);
+    struct dev_graph *graph = d->dev->capture_end(d->stream);
+    d->graphs.is_on = graph != NULL;
+    d->dev->graph_close(graph);
 }
 
 void device_graphs_close(struct kern_device *d)
 {
-    for (uint32_t i = 0; i < d->graphs.n; i++)
-        d->dev->graph_close(d->graphs.of[i].graph);
+    for (uint32_t i = 0; i < MAX_GRAPHS; i++) {
+        drop(d, &d->graphs.of[i]);
+        free(d->graphs.of[i].piece);
+        d->graphs.of[i] = (struct kept_step){0};
+    }
     d->graphs.n = d->graphs.next = 0;
 }

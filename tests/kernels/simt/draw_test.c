@@ -117,7 +117,7 @@ static void open_bench(struct bench *b, uint32_t n_vocab, uint32_t n_row)
     assert_ok(TEST_KERN.matrix(b->device, n_row, &part, 1, &b->head, &e), &e);
     assert_ok(TEST_KERN.buffer(b->device, n_row, &b->x, &e), &e);
     assert_ok(TEST_KERN.kv(b->device, &shape, &b->kv, &e), &e);
-    assert_ok(TEST_KERN.draws(b->device, n_vocab, MAX_ROWS, &e), &e);
+    assert_ok(TEST_KERN.draws(b->device, n_vocab, NULL, MAX_ROWS, &e), &e);
     free(columns);
 }
 
@@ -449,7 +449,7 @@ static void test_vocabulary_refused(void **state)
     const struct kern_options o = {.n_threads = 1, .max_tok = 1};
     (void)state;
     assert_ok(TEST_KERN.open(&d, &o, &e), &e);
-    assert_int_equal(TEST_KERN.draws(d, DRAW_MAX_VOCAB + 1, 1, &e), ERR_UNSUPPORTED);
+    assert_int_equal(TEST_KERN.draws(d, DRAW_MAX_VOCAB + 1, NULL, 1, &e), ERR_UNSUPPORTED);
     TEST_KERN.close(d);
     assert_null(KERN_CPU.draws);
 }

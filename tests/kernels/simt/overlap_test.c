@@ -154,7 +154,7 @@ static void open_bench(struct bench *b, bool is_ahead)
     assert_ok(device_matrix(b->d, WIDTH, &part, 1, &b->w, &e), &e);
     assert_ok(device_buffer(b->d, WIDTH, &b->x, &e), &e);
     assert_ok(device_kv(b->d, &shape, &b->kv, &e), &e);
-    assert_ok(device_draws(b->d, N_VOCAB, N_SEQ, &e), &e);
+    assert_ok(device_draws(b->d, N_VOCAB, NULL, N_SEQ, &e), &e);
     notes.n = 0;
 }
 
