@@ -77,7 +77,8 @@ static uint64_t memory_bytes(const struct engine_config *c, uint64_t *usable)
 {
     const struct kern_ops *ops;
     size_t free_bytes = SIZE_MAX, total = 0;
-    if (kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK && ops->memory)
+    if (kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK && ops->memory &&
+        (!ops->is_here || ops->is_here())) /* else opening it says what is missing */
         ops->memory(&free_bytes, &total);
     uint64_t all = total ? total : memory_usable_bytes();
     *usable = (uint64_t)(c->mem_fraction * (double)all);

@@ -155,8 +155,8 @@ static void test_failure(void **state)
     for (int i = 0; i < 3; i++)
         run_jobs(&c, &alone[i], 1, &s);
     c.no_overlap = false;
-    c.n_kv_blocks = 4; /* one waits, preempted or not begun */
-    m->fail_after = 25;
+    c.n_kv_blocks = 4;  /* one waits, preempted or not begun */
+    m->fail_after = 10; /* two run by then */
     run_jobs(&c, jobs, 3, &s);
     for (int i = 0; i < 3; i++) {
         n_lost += jobs[i].end.finish == GEN_ERROR;

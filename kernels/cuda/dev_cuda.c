@@ -40,7 +40,10 @@ static int cuda_open(uint32_t index, struct err *e)
     int n = 0;
     cudaError_t rc = cudaGetDeviceCount(&n);
     if (rc != cudaSuccess || n == 0)
-        return told(rc == cudaSuccess ? cudaErrorNoDevice : rc, "no device", e);
+        return err_set(e, ERR_DEVICE,
+                       "cuda: no device: %s (%d): an NVIDIA GPU and its driver are needed; "
+                       "engine.backend: auto or cpu works without",
+                       cudaGetErrorString(rc == cudaSuccess ? cudaErrorNoDevice : rc), (int)rc);
     rc = cudaSetDevice((int)(index % (uint32_t)n));
     if (rc != cudaSuccess)
         return told(rc, "cudaSetDevice", e);
