@@ -125,9 +125,8 @@ static bool is_text_of(const char *text, const struct metric_desc *d, const char
         if ((i && !skip(&text, ",")) || !skip(&text, d->labels[i]) || !skip(&text, "=\""))
             return false;
         for (const char *v = values ? values[i] : ""; *v; v++) {
-            if ((*v == '"' || *v == '\\') && !skip(&text, "\\"))
-                return false;
-            if (!skip(&text, *v == '\n' ? "\\n" : (char[2]){*v, '\0'}))
+            bool is_escaped = *v == '"' || *v == '\\' || *v == '\n';
+            if ((is_escaped && *text++ != '\\') || *text++ != (*v == '\n' ? 'n' : *v))
                 return false;
         }
         if (!skip(&text, "\""))
