@@ -146,14 +146,14 @@ __device__ __forceinline__ void find_top(const view &v, unsigned n, kern_drawn *
         for (unsigned b = threadIdx.x; b < v.n_blocks; b += BLOCK_THREADS)
             bound = max(bound, v.key[b]);
         bound = block_largest(bound);
-        unsigned block = (0xFFFFFFFFu - (unsigned)bound) / DRAW_BLOCK;
+        unsigned block = min((0xFFFFFFFFu - (unsigned)bound) / DRAW_BLOCK, v.n_blocks - 1);
         last = best_below(v, block, last);
         unsigned long long next = best_below(v, block, last);
         if (threadIdx.x == 0) {
             unsigned id = 0xFFFFFFFFu - (unsigned)last;
             v.key[block] = next;
             out->top[k] = (int32_t)id;
-            out->top_logit[k] = v.logits[id < v.n ? id : 0]; /* a row of NaN */
+            out->top_logit[k] = v.logits[id < v.n ? id : 0]; /* NaN beside values: none is left */
         }
         __syncthreads();
     }

@@ -62,7 +62,7 @@ void warp_call(uint32_t mask, collective_fn *fn, void *call, const site *at);
 void block_barrier(const site *at);
 void spin();
 void fence(bool is_device_wide);
-void note_atomic(const void *p);
+void note_atomic(const void *p, size_t n);
 void *shared_variable(const char *key, size_t bytes, const char *name);
 void launch(const char *name, dim3 grid, dim3 block, size_t shared_bytes, dev_stream *stream,
             bool is_together, void (*run)(void *closure), void *closure,
@@ -98,7 +98,7 @@ inline uint32_t vote(uint32_t mask, uint64_t v, collective_fn *fn, const site *a
 template <class T, class F>
 __attribute__((noinline, no_sanitize("thread"))) T read_change_write(T *p, F change)
 {
-    note_atomic(p);
+    note_atomic(p, sizeof *p);
     T old, next;
     memcpy(&old, p, sizeof old);
     next = change(old);

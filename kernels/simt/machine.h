@@ -26,13 +26,13 @@ enum thread_state : uint8_t { READY, AT_BARRIER, AT_WARP, AT_GROUP, SPINNING, DO
 /* Who touched a byte last. spread: 0 one thread, 1 lanes of one warp, 2 several warps, 3 several
  * blocks. is_fenced: visible to the asynchronous proxy (PTX ISA, 8.7: proxies). */
 struct mark {
-    uint64_t launch : 15, block : 15, thread : 10, interval : 10, warp_interval : 10, spread : 2,
-        is_live : 1, is_fenced : 1;
+    uint64_t launch : 14, block : 15, thread : 10, interval : 10, warp_interval : 10, spread : 2,
+        is_live : 1, is_fenced : 1, is_atomic : 1;
 };
 struct cell {
     mark write, read;
 };
-enum { LAUNCH_MASK = 0x7FFF };
+enum { LAUNCH_MASK = 0x3FFF };
 
 struct copy_op { /* cp.async in flight */
     void *dst;

@@ -80,10 +80,8 @@ void fence(bool is_device_wide)
     hear(m.now->seen, m.now->heard);
 }
 
-void note_atomic(const void *p)
+static void publish_atomic(const void *p)
 {
-    if (!m.is_checked)
-        return;
     auto &at = m.atomics[p];
     at.resize(shape.grid.x * shape.grid.y * shape.grid.z);
     if (m.now->is_fenced) {
@@ -181,14 +179,15 @@ struct fault {
     mark other;
 };
 
-static fault judge(const cell &c, bool is_write)
+static fault judge(const cell &c, bool is_write, bool is_atomic)
 {
-    if (c.write.is_live && !is_ordered(c.write))
+    bool are_both_atomic = is_atomic && c.write.is_atomic;
+    if (c.write.is_live && !are_both_atomic && !is_ordered(c.write))
         return {is_write ? "write after unsynchronised write" : "read after unsynchronised write",
                 c.write};
     if (is_write && c.read.is_live && !is_ordered(c.read))
         return {"write after unsynchronised read", c.read};
-    if (!is_write && !c.write.is_live)
+    if ((!is_write || is_atomic) && !c.write.is_live)
         return {"read of memory nothing wrote", c.write};
     return {NULL, c.write};
 }
@@ -234,23 +233,22 @@ static cell *find_cells(const void *p, size_t n, bool is_write, bool *is_shared,
     return NULL;
 }
 
-void access(const void *p, size_t n, bool is_write, const void *pc)
+static void check_access(const void *p, size_t n, bool is_write, bool is_atomic, const void *pc)
 {
     bool is_shared;
-    if (!m.self)
-        return;
     cell *c = find_cells(p, n, is_write, &is_shared, pc);
     if (!c)
         return;
     if (n <= 16 && (uintptr_t)p % n)
         report("misaligned %zu-byte access (pc %p)", n, pc);
-    if (m.is_logging)
+    if (m.is_logging && !is_atomic)
         log_access(pc, p, n, is_shared, is_write);
     mark now = mark_now();
+    now.is_atomic = is_atomic;
     for (size_t i = 0; i < n; i++, c++) {
         if (is_shared)
             forget_older_blocks(c, now);
-        fault f = judge(*c, is_write);
+        fault f = judge(*c, is_write, is_atomic);
         if (is_write) {
             c->write = now;
             c->read.is_live = 0;
@@ -266,6 +264,21 @@ void access(const void *p, size_t n, bool is_write, const void *pc)
     }
     if (is_shared && is_write)
         note_unfenced(m.self, p, n);
+}
+
+void access(const void *p, size_t n, bool is_write, const void *pc)
+{
+    if (m.self)
+        check_access(p, n, is_write, false, pc);
+}
+
+/* Two of them need no order, one and a plain access do. */
+void note_atomic(const void *p, size_t n)
+{
+    if (!m.is_checked)
+        return;
+    publish_atomic(p);
+    check_access(p, n, true, true, __builtin_return_address(0));
 }
 
 void mark_memory(const void *p, size_t n, bool is_live)

@@ -74,6 +74,20 @@ __global__ void uninitialised(buffers b, int bug)
     b.out[t] = s[t];
 }
 
+/* Each counts for another; atomics among themselves need no order. */
+__global__ void counted(buffers b, int bug)
+{
+    SMEM(unsigned, count, [N]);
+    int t = (int)threadIdx.x;
+    count[t] = 0;
+    __syncthreads();
+    atomicAdd(&count[N - 1 - t], 1u);
+    atomicAdd(&count[t / 2], 1u);
+    if (!bug)
+        __syncthreads();
+    b.out[t] = b.in[t] + (count[t] == (t < N / 2 ? 3u : 1u) ? 0.0f : 1.0f);
+}
+
 __global__ void diverged(buffers b, int bug)
 {
     int t = (int)threadIdx.x;
@@ -406,6 +420,7 @@ const defect DEFECTS[] = {
     {"use after free", "freed", DEFECT_OUT_OF_BOUNDS, after_free},
     {"misaligned access", "misaligned", DEFECT_SEEN_BY_ALL, simple<misaligned, same>},
     {"uninitialised shared", "nothing wrote", DEFECT_SEEN_BY_ALL, simple<uninitialised, same>},
+    {"atomic and a plain read", "unsynchronised", DEFECT_SEEN_BY_CHECK, simple<counted, same>},
     {"divergent barrier", "divergent", DEFECT_SEEN_BY_ALL, simple<diverged, same>},
     {"mask of absent lanes", "returned", DEFECT_SEEN_BY_ALL, simple<absent_lanes, same>},
     {"shfl outside the mask", "outside mask", DEFECT_SEEN_BY_ALL, simple<lane_outside_mask, same>},

@@ -270,6 +270,12 @@ def rewrite(text, mutants):
     return 'extern "C" bool simt_mutant(unsigned n);\n#line 1\n' + text
 
 
+def headers_of(path):
+    """All of kernels/cuda that it includes."""
+    names = set(re.findall(r'#include "kernels/cuda/(\w+\.h)"', path.read_text()))
+    return names.union(*(headers_of(KERNELS / n) for n in names))
+
+
 def all_mutants():
     files = sorted(KERNELS.glob("*.cu"))
     files += sorted(p for p in KERNELS.glob("*.h")
@@ -335,7 +341,7 @@ class Build:
                               capture_output=True, text=True)
         for test in json.loads(show.stdout)["tests"]:
             m = re.fullmatch(rf"simt\.(\w+)\.{variant}", test["name"])
-            if m and m.group(1) != "emulator":
+            if m and m.group(1) != "emulator" and "command" in test:  # else it is not built
                 yield m.group(1), Path(test["command"][0])
 
     def link(self, program, objects):
@@ -500,9 +506,9 @@ def test(o, mutants, chosen, argued):
     with tempfile.TemporaryDirectory(prefix="milepost-mutants-") as folder:
         scratch = Path(folder)
         b = Build(o.build, scratch)
-        b.sources(chosen if o.quick else mutants)
-        files = sorted({m.file for m in chosen}) if o.quick else \
-            sorted(p.name for p in KERNELS.glob("*.cu"))
+        b.sources(left)
+        touched = {m.file for m in left}
+        files = sorted(p.name for p in KERNELS.glob("*.cu") if touched & (headers_of(p) | {p.name}))
         for variant in ["check"] if o.quick else ["check", "fast"]:
             wanted = [(n, p) for n, p in b.suites(variant)
                       if not o.suites or f"{n}.{variant}" in o.suites.split(",")]
