@@ -118,18 +118,24 @@ static bool skip(const char **at, const char *what)
     return is_there;
 }
 
+/* One value as label_text escapes it. */
+static bool skip_value(const char **at, const char *v)
+{
+    for (; *v; v++) {
+        bool is_escaped = *v == '"' || *v == '\\' || *v == '\n';
+        if ((is_escaped && *(*at)++ != '\\') || *(*at)++ != (*v == '\n' ? 'n' : *v))
+            return false;
+    }
+    return skip(at, "\"");
+}
+
 /* Is `text` what label_text makes of these values? */
 static bool is_text_of(const char *text, const struct metric_desc *d, const char *const *values)
 {
     for (int i = 0; i < METRIC_MAX_LABELS && d->labels[i]; i++) {
         if ((i && !skip(&text, ",")) || !skip(&text, d->labels[i]) || !skip(&text, "=\""))
             return false;
-        for (const char *v = values ? values[i] : ""; *v; v++) {
-            bool is_escaped = *v == '"' || *v == '\\' || *v == '\n';
-            if ((is_escaped && *text++ != '\\') || *text++ != (*v == '\n' ? 'n' : *v))
-                return false;
-        }
-        if (!skip(&text, "\""))
+        if (!skip_value(&text, values ? values[i] : ""))
             return false;
     }
     return !*text;
