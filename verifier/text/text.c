@@ -186,6 +186,8 @@ ptrdiff_t text_find_last(struct str s, struct str needle)
 struct str text_answered(struct str s)
 {
     const struct str thought = STR("</think>"), open = STR("<answer>"), close = STR("</answer>");
+    if (s.n == 0 || !memchr(s.p, '<', s.n)) /* nearly every text: no search for tags */
+        return s;
     struct str trimmed = text_trim(s);
     if (trimmed.n && memchr("{[`", trimmed.p[0], 3))
         return s;
