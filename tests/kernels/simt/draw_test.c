@@ -84,6 +84,8 @@ static float random_logit(struct rng *r, uint32_t shape)
         return (float)(0.01 * x); /* flat */
     case 2:
         return (float)((int)(2 * x)); /* many equal ones */
+    case 3:
+        return (float)(2 * x - 30); /* the likely ones below zero too */
     default:
         return x > 2.5 ? (float)(20 * x) : -1e30f; /* most have no chance */
     }
@@ -278,11 +280,12 @@ static void check_size(uint32_t n_vocab, uint32_t n_row, uint32_t n_orders, uint
     b.logits = calloc((size_t)n_vocab * n_row, sizeof *b.logits);
     assert_non_null(b.logits);
     for (uint32_t row = 0; row < n_row; row++) {
-        uint32_t shape = (uint32_t)rng_below(&r, 4);
+        uint32_t shape = (uint32_t)rng_below(&r, 5);
         random_row(&r, &b.row[row], n_vocab);
         for (uint32_t i = 0; i < n_vocab; i++)
             b.logits[(size_t)row * n_vocab + i] = random_logit(&r, shape);
-        b.logits[(size_t)row * n_vocab + rng_below(&r, n_vocab)] = 1; /* never nothing */
+        b.logits[(size_t)row * n_vocab + rng_below(&r, n_vocab)] =
+            shape == 3 ? -28 : 1; /* never nothing */
     }
     if (n_vocab <= LARGE)
         open_bench(&b, n_vocab, n_row);
