@@ -149,6 +149,7 @@ static int open_model(struct model **out, const struct engine_config *c, const s
         .n_threads = threads_of(c, ranks),
         .n_kv_blocks = n_kv_blocks,
         .kv_type = (enum model_kv_type)c->kv_dtype,
+        .has_fp8_weights = c->weights == 1,
         .max_batch_tokens = max_batch,
         .max_batch_rows = rows < max_batch ? rows : max_batch,
         .ranks = ranks,

@@ -34,8 +34,7 @@ struct kern_mixer;  /* scratch for mixtures of experts */
 
 /* One tensor of a matrix: rows of cols elements of `dtype`, row after row, as in GGUF. */
 struct kern_part {
-    uint32_t dtype;
-    uint32_t rows;
+    uint32_t dtype, rows;
     const void *data; /* read during the call only */
 };
 
@@ -44,8 +43,9 @@ struct kern_options {
     uint32_t max_tok;            /* largest n_tok of a step */
     const char *instruction_set; /* NULL: the best of this machine; others for tests */
     uint32_t device;             /* which of several; they are counted over again */
-    bool has_graphs; /* steps end with head or head_draw and nothing is read or written inside
-                        them: a device may launch the layers of a decoding step as one */
+    bool has_graphs;      /* steps end with head or head_draw and nothing is read or written inside
+                             them: a device may launch the layers of a decoding step as one */
+    bool has_fp8_weights; /* bf16 matrices become what fp8.h says; ERR_UNSUPPORTED: no fp8 here */
 };
 
 enum kern_gate { KERN_GATE_SILU, KERN_GATE_GELU }; /* the tanh form (arXiv 1606.08415, section 2) */

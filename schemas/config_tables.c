@@ -7,6 +7,7 @@
 static const char *const BACKENDS[] = {"auto", "cpu", "ref", "cuda", "simt", NULL};
 static const char *const BATCHING[] = {"continuous", "static", NULL};
 static const char *const KV_DTYPES[] = {"f16", "int8", "bf16", "fp8", NULL};
+static const char *const WEIGHTS[] = {"file", "fp8", NULL};
 static const char *const SYNC_MODES[] = {"normal", "full", NULL};
 
 #define E struct engine_config
@@ -51,6 +52,9 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
         E, kv_dtype, "f16", KV_DTYPES,
         "Numbers of the key-value cache; int8 holds 1.9 times the tokens, a little less "
         "exactly. bf16 and fp8 (twice the tokens, coarser than int8): backends cuda and simt."),
+    ENUM_ROW(E, weights, "file", WEIGHTS,
+             "Numbers of the weights: as in the file, or its bf16 matrices as fp8 with a scale a "
+             "row, half the bytes: backends cuda, simt and ref."),
     INT_ROW(E, kv_memory_mib, "512", 1, 1 << 24, "MiB",
             "Most memory for the key-value cache, where neither kv_tokens nor mem_fraction says."),
     INT_ROW(E, max_body_bytes, "4194304", 1024, 1 << 30, "bytes", "Largest request body."),

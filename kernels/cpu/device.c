@@ -88,6 +88,10 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
 {
     int rc;
     *out = NULL;
+    if (o->has_fp8_weights)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "backend cpu: no fp8 weights: engine.weights file, or engine.backend cuda, "
+                       "simt or ref");
     struct kern_device *d = calloc(1, sizeof *d);
     if (!d)
         return no_memory("the device", e);

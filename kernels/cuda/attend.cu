@@ -104,7 +104,28 @@ __device__ __forceinline__ float2 key_steps(const attend_args &a, const chunk_ra
     return {step[0], step[1]};
 }
 
-/* Scores of the 64 positions at `base`: a lane loads a key's eight dimensions of every 32. */
+/* The lane's eight dimensions of block j of a key. Past the end: a neighbour's, then zeros. */
+template <int FORMAT>
+__device__ __forceinline__ uint4 load_key(const void *keys, size_t slot, unsigned d_head,
+                                          unsigned j)
+{
+    unsigned first = four_of<FORMAT>(j, 0), second = four_of<FORMAT>(j, 1);
+    if (kv_type<FORMAT>::BYTES == 1) {
+        uint4 key = kv_load<FORMAT>(keys, slot, d_head, min(first, d_head - 8));
+        return first < d_head ? key : uint4{};
+    }
+    const char *row = (const char *)keys + slot * d_head * 2;
+    uint2 left = ld64(row + min(first, d_head - 4) * 2), right = {};
+    if (j * 32 + 16 < d_head)
+        right = ld64(row + min(second, d_head - 4) * 2);
+    if (first >= d_head)
+        left = {};
+    if (second >= d_head)
+        right = {};
+    return {left.x, left.y, right.x, right.y};
+}
+
+/* Scores of the 64 positions at `base`. */
 template <int FORMAT, int D>
 __device__ __forceinline__ void score(const attend_args &a, const chunk_range &r, unsigned t,
                                       const head_range &h, unsigned base, float (&s)[UNIT_TILES][4])
@@ -118,7 +139,7 @@ __device__ __forceinline__ void score(const attend_args &a, const chunk_range &r
             row[i] = a.qkv + (size_t)t * row_width + (h.first + lane / 4 + 8 * i) * a.d_head;
 #pragma unroll
     for (unsigned j = 0; j < D / 32; j++)
-        load_query<T>(row, j * 32 + lane % 4 * 8, a.d_head, a.scale, query[j]);
+        load_query<FORMAT>(row, j, a.d_head, a.scale, query[j]);
     float2 steps = key_steps<FORMAT>(a, r, t, h.kv, base);
 #pragma unroll
     for (unsigned n = 0; n < UNIT_TILES; n++) {
@@ -130,13 +151,9 @@ __device__ __forceinline__ void score(const attend_args &a, const chunk_range &r
         if (kv_type<FORMAT>::HAS_STEP)
             step = __shfl_sync(0xFFFFFFFFu, n < 4 ? steps.x : steps.y, n % 4 * 8 + lane / 4);
 #pragma unroll
-        for (unsigned j = 0; j < D / 32; j++) {
-            unsigned first = j * 32 + lane % 4 * 8; /* past the end: a neighbour's, then zeros */
+        for (unsigned j = 0; j < D / 32; j++)
             if (is_real && j * 32 < a.d_head)
-                key[j] = kv_operand<FORMAT>(a.kv.k, slot, a.d_head, min(first, a.d_head - 8), step);
-            if (first >= a.d_head)
-                key[j] = {};
-        }
+                key[j] = kv_operand<FORMAT>(load_key<FORMAT>(a.kv.k, slot, a.d_head, j), step);
         for (int i = 0; i < 4; i++)
             s[n][i] = 0;
 #pragma unroll

@@ -8,10 +8,11 @@
  * arXiv 2307.08691). Chunks are then put together in their order. A unit or chunk in which a row
  * sees nothing changes no bit of it, so it does not matter which neighbours a row has.
  *
- * The order of dimensions in a product of 16 is such that a lane's operands are neighbours: lane q
- * of a quad has dimensions 8 q to 8 q + 7 of every 32. bf16 caches take bf16 products, the others
- * f16 ones; fp8 and int8 values are opened to f16. D: the head's dimensions rounded up, the rest
- * are zeros. */
+ * A product of 16 takes 16 neighbouring dimensions of two-byte caches, as a warpgroup's does
+ * (prompt_wgmma.cu): lane q of a quad has 4 q to 4 q + 3 of them. Of fp8 and int8, which are opened
+ * to f16 first, a lane has 8 q to 8 q + 7 of every 32, half of them in each of two products, so
+ * that it loads eight bytes. bf16 caches take bf16 products, the others f16 ones. D: the head's
+ * dimensions rounded up, the rest are zeros. */
 #ifndef KERNELS_CUDA_ATTEND_H
 #define KERNELS_CUDA_ATTEND_H
 
@@ -29,6 +30,14 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
                                          const unsigned (&b)[2], bf16)
 {
     mma_bf16(d, a, b);
+}
+
+/* The first of the four dimensions that this lane has in product `half` of those of block j of 32.
+ */
+template <int FORMAT> __device__ __forceinline__ unsigned four_of(unsigned j, unsigned half)
+{
+    unsigned q = threadIdx.x % 4;
+    return j * 32 + (kv_type<FORMAT>::BYTES == 2 ? 16 * half + 4 * q : 8 * q + 4 * half);
 }
 
 /* Which positions a lane's two rows see: from first to last, both included; none: first > last. */
@@ -141,28 +150,24 @@ __device__ __forceinline__ float2 join(joined &all, float most, float sum)
     return factor;
 }
 
-/* Query rows as first operands: dimensions 32 j + 8 q and on of a lane's two rows, scaled. */
-template <class T>
-__device__ __forceinline__ void load_query(const float *const (&row)[2], unsigned first,
+/* Query rows as first operands of block j's two products: of a lane's two rows, scaled. */
+template <int FORMAT>
+__device__ __forceinline__ void load_query(const float *const (&row)[2], unsigned j,
                                            unsigned d_head, float scale, unsigned (&a)[2][4])
 {
-    unsigned word[2][4] = {};
+    typedef typename attend_type<FORMAT>::T T;
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-        if (!row[r] || first >= d_head)
-            continue;
-        const float4 *from = (const float4 *)(row[r] + first);
-        float4 x = from[0], y = from[1];
-        word[r][0] = pack_pair<T>(x.x * scale, x.y * scale);
-        word[r][1] = pack_pair<T>(x.z * scale, x.w * scale);
-        word[r][2] = pack_pair<T>(y.x * scale, y.y * scale);
-        word[r][3] = pack_pair<T>(y.z * scale, y.w * scale);
-    }
+    for (unsigned h = 0; h < 2; h++)
 #pragma unroll
-    for (int h = 0; h < 2; h++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            a[h][i] = word[i % 2][2 * h + i / 2];
+        for (unsigned r = 0; r < 2; r++) {
+            unsigned first = four_of<FORMAT>(j, h);
+            a[h][r] = a[h][r + 2] = 0;
+            if (!row[r] || first >= d_head)
+                continue;
+            float4 x = *(const float4 *)(row[r] + first);
+            a[h][r] = pack_pair<T>(x.x * scale, x.y * scale);
+            a[h][r + 2] = pack_pair<T>(x.z * scale, x.w * scale);
+        }
 }
 
 #endif

@@ -42,6 +42,7 @@ struct dev_ops {
     /* The index-th device, counted over again where there are fewer; of the calling thread, too. */
     MUST_USE int (*open)(uint32_t index, struct err *e);
     void (*enter)(uint32_t index); /* another thread works with that device, too */
+    unsigned (*capability)(void);  /* of the open device: 90 for 9.0 */
     void (*memory)(size_t *free_bytes, size_t *total_bytes);
     void *(*alloc)(size_t n);      /* aligned to 256; NULL: none left. Content undefined. */
     void (*release)(void *p);      /* NULL is fine */

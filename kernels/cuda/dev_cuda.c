@@ -58,6 +58,15 @@ static void cuda_enter(uint32_t index)
         note(cudaSetDevice((int)(index % (uint32_t)n)));
 }
 
+static unsigned cuda_capability(void)
+{
+    int index = 0, major = 0, minor = 0;
+    note(cudaGetDevice(&index));
+    note(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+    note(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
+    return (unsigned)(major * 10 + minor);
+}
+
 static void cuda_memory(size_t *free_bytes, size_t *total_bytes)
 {
     *free_bytes = *total_bytes = 0;
@@ -211,6 +220,7 @@ const struct dev_ops DEV_CUDA = {
     .is_here = cuda_is_here,
     .open = cuda_open,
     .enter = cuda_enter,
+    .capability = cuda_capability,
     .memory = cuda_memory,
     .alloc = cuda_alloc,
     .release = cuda_release,

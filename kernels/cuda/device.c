@@ -54,10 +54,13 @@ int device_open(struct kern_device **out, const struct kern_options *o, const st
     d->dev = dev;
     d->kernels = kernels;
     d->max_tok = o->max_tok;
+    d->has_fp8_weights = o->has_fp8_weights;
     d->graphs.is_on = o->has_graphs;
     d->index = o->device;
     arena_init(&d->arena, SIZE_MAX / 2);
     rc = dev->open(o->device, e);
+    if (rc == ERR_OK)
+        d->capability = dev->capability();
     if (rc == ERR_OK)
         rc = team_open(&d->team, o->n_threads, e);
     if (rc == ERR_OK && !(d->stream = dev->stream_open()))

@@ -53,6 +53,8 @@ struct kern_device {
     void **taken;       /* device memory, released at close */
     size_t n_taken, max_taken;
     uint32_t index, max_tok; /* index: which of several devices */
+    unsigned capability;     /* of that device */
+    bool has_fp8_weights;
     size_t weight_bytes;
     const char *refusal; /* what an op could not do: told by run, then and later */
     struct kern_kv *kv;

@@ -4,10 +4,11 @@
  * emulator (kernels/simt), which runs each CUDA thread as a fiber and checks what a GPU would not.
  * Rules, checked by tests/lint/check_dialect.sh:
  *   shared memory only as SMEM(type, name, [dims]) and SMEM_DYN(type, name); launches only as
- *   KERNEL_LAUNCH, or KERNEL_LAUNCH_TOGETHER where blocks wait for each other; vector accesses as
- *   ld128, ld64 and st128 (a host compiler splits others into words, which spoils the count of
- *   sectors); warp operations name their mask; a loop that waits for another thread contains
- *   SPIN_HINT(); asm only in the wrappers of ptx.h and hopper.h. No CUB, thrust, cooperative
+ *   KERNEL_LAUNCH, or KERNEL_LAUNCH_TOGETHER where blocks wait for each other and
+ * KERNEL_LAUNCH_EARLY for those that may start before the kernel ahead of them ends (grid_wait);
+ * vector accesses as ld128, ld64 and st128 (a host compiler splits others into words, which spoils
+ * the count of sectors); warp operations name their mask; a loop that waits for another thread
+ * contains SPIN_HINT(); asm only in the wrappers of ptx.h and hopper.h. No CUB, thrust, cooperative
  *   groups or device printf.
  * A warp is never in lockstep: what lanes exchange goes through *_sync or __syncwarp. */
 #ifndef KERNELS_CUDA_DIALECT_H
@@ -17,6 +18,7 @@
 #include <string.h>
 
 struct dev_stream;
+enum launch_kind { LAUNCH_PLAIN, LAUNCH_TOGETHER, LAUNCH_EARLY };
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
@@ -31,16 +33,18 @@ struct dev_stream;
     type *name = (type *)dynamic_shared
 #define SPIN_HINT() __nanosleep(20)
 #define KERNEL_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                              \
-    launch_kernel(kernel, grid, block, shared_bytes, stream, false, __VA_ARGS__)
+    launch_kernel(kernel, grid, block, shared_bytes, stream, LAUNCH_PLAIN, __VA_ARGS__)
 #define KERNEL_LAUNCH_TOGETHER(kernel, grid, block, shared_bytes, stream, ...)                     \
-    launch_kernel(kernel, grid, block, shared_bytes, stream, true, __VA_ARGS__)
+    launch_kernel(kernel, grid, block, shared_bytes, stream, LAUNCH_TOGETHER, __VA_ARGS__)
+#define KERNEL_LAUNCH_EARLY(kernel, grid, block, shared_bytes, stream, ...)                        \
+    launch_kernel(kernel, grid, block, shared_bytes, stream, LAUNCH_EARLY, __VA_ARGS__)
 
 /* Errors of a launch stay with the runtime until the stream is waited for (dev_cuda.c). */
 template <class... P, class... A>
 static inline void launch_kernel(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-                                 struct dev_stream *stream, bool is_together, A... args)
+                                 struct dev_stream *stream, launch_kind kind, A... args)
 {
-    cudaLaunchAttribute together = {};
+    cudaLaunchAttribute attribute = {};
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
@@ -49,10 +53,14 @@ static inline void launch_kernel(void (*kernel)(P...), dim3 grid, dim3 block, si
     if (shared_bytes > 48 * 1024)
         cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared_bytes);
-    together.id = cudaLaunchAttributeCooperative;
-    together.val.cooperative = 1;
-    config.attrs = &together;
-    config.numAttrs = is_together;
+    attribute.id = kind == LAUNCH_EARLY ? cudaLaunchAttributeProgrammaticStreamSerialization
+                                        : cudaLaunchAttributeCooperative;
+    if (kind == LAUNCH_EARLY)
+        attribute.val.programmaticStreamSerializationAllowed = 1;
+    else
+        attribute.val.cooperative = 1;
+    config.attrs = &attribute;
+    config.numAttrs = kind != LAUNCH_PLAIN;
     cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);
 }
 #else

@@ -80,7 +80,8 @@ void launch_experts_mma(const experts_args *e, dev_stream *s)
                                                                      launch<PANEL_Q5_1>,
                                                                      launch<PANEL_Q4_K>,
                                                                      launch<PANEL_Q5_K>,
-                                                                     launch<PANEL_Q6_K>};
+                                                                     launch<PANEL_Q6_K>,
+                                                                     launch<PANEL_FP8>};
     BY_FORMAT[e->format](*e, s);
 }
 

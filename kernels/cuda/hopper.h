@@ -1,8 +1,9 @@
 /* kernels/cuda/hopper.h - sm_90a: mbarriers, tensor-map copies (TMA), warpgroup products, named
- * barriers; asm here, host models in kernels/simt/hopper.cc (PTX ISA 9.0, sections named).
+ * barriers; asm here, host models in kernels/simt (hopper.cc, wgmma.cc; PTX ISA 9.0, sections
+ * named).
  *
- * Tiles are rows of 64 bfloat16 (128 bytes) under the 128-byte swizzle: the 16-byte piece q of row
- * r lies at piece q ^ (r % 8). Targets are aligned to 1024 bytes. */
+ * Tiles are rows of 64 halves of either type (128 bytes) under the 128-byte swizzle: the 16-byte
+ * piece q of row r lies at piece q ^ (r % 8). Targets are aligned to 1024 bytes. */
 #ifndef KERNELS_CUDA_HOPPER_H
 #define KERNELS_CUDA_HOPPER_H
 
@@ -13,6 +14,29 @@
 
 typedef CUtensorMap tensor_map;
 typedef unsigned long long mbarrier;
+
+/* A matrix of halves in device memory, and boxes of 64 columns and `box_height` rows of it; the
+ * pitch is a multiple of 16 bytes. False: this driver cannot. */
+static inline bool tensor_map_of(tensor_map *map, const void *base, unsigned width, size_t height,
+                                 size_t pitch_bytes, unsigned box_height)
+{
+    typedef CUresult encoder(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                             const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                             const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                             CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    void *f = NULL;
+    cudaDriverEntryPointQueryResult found;
+    const cuuint64_t size[2] = {width, height}, pitch[1] = {pitch_bytes};
+    const cuuint32_t box[2] = {64, box_height}, step[2] = {1, 1};
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault,
+                                         &found) != cudaSuccess ||
+        !f)
+        return false;
+    return ((encoder *)f)(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)base, size, pitch, box,
+                          step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                          CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
 
 __device__ __forceinline__ void mbarrier_init(mbarrier *b, int n) /* 9.7.13.15.9 */
 {
@@ -70,77 +94,62 @@ __device__ __forceinline__ void wgmma_commit()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-template <int KEEP> __device__ __forceinline__ void wgmma_wait(float (&d)[32])
+/* All but the last KEEP groups are done; of their results, those in d may be used: the compiler
+ * knows of no other reason to read them below. */
+template <int KEEP, int N> __device__ __forceinline__ void wgmma_wait(float (&d)[N])
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(KEEP) : "memory");
-    for (int i = 0; i < 32; i++)
-        asm volatile("" : "+f"(d[i])::"memory"); /* keeps the reads below the wait */
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
 }
-/* 9.7.15.5.1: K-major tile, 128-byte swizzle, 1024 bytes between groups of eight rows. */
+/* 9.7.15.5.1: 128-byte swizzle, 1024 bytes between groups of eight rows. For operands whose rows
+ * are rows of the product (K-major), and for transposed ones whose rows are its inner dimension. */
 __device__ __forceinline__ uint64_t tile_descriptor(const void *p)
 {
     return (uint64_t)((shared_address(p) & 0x3FFFF) >> 4) | (uint64_t)1 << 16 |
            (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
+
+#define WGMMA(type, operands)                                                                      \
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," \
+    "%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31},"    \
+    " " operands ";"
+#define EIGHT_OF(d, i)                                                                             \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define ALL_OF(d)    EIGHT_OF(d, 0), EIGHT_OF(d, 8), EIGHT_OF(d, 16), EIGHT_OF(d, 24)
+#define REGISTERS(a) "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+
 /* d[64 x 64] += a[64 x 16] b[64 x 16]^T (9.7.15.5.2); layout of d as in mma, 16 rows a warp. */
-__device__ __forceinline__ void wgmma_64x64x16(float (&d)[32], uint64_t a, uint64_t b)
+__device__ __forceinline__ void wgmma_tiles(float (&d)[32], uint64_t a, uint64_t b, bf16)
 {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, 1, 1, 1, 0, 0;"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-          "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "l"(a), "l"(b));
+    asm volatile(WGMMA("bf16", "%32, %33, 1, 1, 1, 0, 0") : ALL_OF(d) : "l"(a), "l"(b));
 }
+__device__ __forceinline__ void wgmma_tiles(float (&d)[32], uint64_t a, uint64_t b, f16)
+{
+    asm volatile(WGMMA("f16", "%32, %33, 1, 1, 1, 0, 0") : ALL_OF(d) : "l"(a), "l"(b));
+}
+/* d[64 x 64] += a[64 x 16] b[16 x 64]: a in registers as in mma, 16 rows a warp. */
+__device__ __forceinline__ void wgmma_rows(float (&d)[32], const unsigned (&a)[4], uint64_t b, bf16)
+{
+    asm volatile(WGMMA("bf16", "{%32,%33,%34,%35}, %36, 1, 1, 1, 1")
+                 : ALL_OF(d)
+                 : REGISTERS(a), "l"(b));
+}
+__device__ __forceinline__ void wgmma_rows(float (&d)[32], const unsigned (&a)[4], uint64_t b, f16)
+{
+    asm volatile(WGMMA("f16", "{%32,%33,%34,%35}, %36, 1, 1, 1, 1")
+                 : ALL_OF(d)
+                 : REGISTERS(a), "l"(b));
+}
+#undef WGMMA
+#undef EIGHT_OF
+#undef ALL_OF
+#undef REGISTERS
 
 #else
-
-struct tensor_map { /* bfloat16 matrix and the box of a copy */
-    const void *base;
-    int width, height;
-    long pitch_bytes;
-    int box_width, box_height;
-};
-struct mbarrier { /* 8 bytes, as the real one */
-    uint16_t expected, pending;
-    int16_t bytes_16; /* still to come, in 16-byte pieces */
-    uint16_t phase;
-};
-
-namespace simt
-{
-void mbarrier_open(mbarrier *b, int n);
-void mbarrier_come(mbarrier *b, int bytes);
-void mbarrier_stay(mbarrier *b, unsigned parity);
-void tensor_copy(void *dst, const tensor_map *map, int x, int y, mbarrier *b);
-void proxy_fence();
-void named_barrier(unsigned i, unsigned n_threads, const site *at);
-uint64_t descriptor(const void *p);
-void wgmma(float *d, uint64_t a, uint64_t b, int n, const site *at);
-void wgmma_close_group();
-void wgmma_land(int keep);
-} // namespace simt
-
-#define mbarrier_init             simt::mbarrier_open
-#define mbarrier_arrive(b)        simt::mbarrier_come(b, 0)
-#define mbarrier_expect(b, bytes) simt::mbarrier_come(b, bytes)
-#define mbarrier_wait             simt::mbarrier_stay
-#define tensor_load               simt::tensor_copy
-#define fence_proxy_async         simt::proxy_fence
-#define fence_mbarrier_init()     ((void)0)
-#define bar_sync(i, n)            simt::named_barrier(i, n, SIMT_HERE)
-#define wgmma_fence()             ((void)0)
-#define wgmma_commit              simt::wgmma_close_group
-#define tile_descriptor           simt::descriptor
-#define wgmma_64x64x16(d, a, b)   simt::wgmma(d, a, b, 64, SIMT_HERE)
-template <int KEEP> static inline void wgmma_wait(float (&)[32])
-{
-    simt::wgmma_land(KEEP);
-}
-
+#include "kernels/simt/hopper_host.h"
 #endif
+
 #endif

@@ -148,7 +148,7 @@ struct attend_args {
     float *y;
     float *part;     /* [n_rows][n_head][max_chunks][d_head + 2] */
     uint32_t *count; /* [n_rows][n_head], zero before and after */
-    uint32_t n_head, n_head_kv, d_head, kv_format, window, max_chunks;
+    uint32_t n_head, n_head_kv, d_head, kv_format, window, max_chunks, n_blocks; /* of the cache */
     float scale;
 };
 
@@ -185,6 +185,8 @@ struct device_kernels {
     void (*heads)(const struct heads_args *a, struct dev_stream *s);
     void (*attend)(const struct attend_args *a, struct dev_stream *s);
     void (*prompt)(const struct attend_args *a, struct dev_stream *s);
+    /* The same by warpgroups (sm_90a). False: no cache of two bytes, or no tensor maps: not done */
+    bool (*prompt_wgmma)(const struct attend_args *a, struct dev_stream *s);
     void (*draw)(const struct draw_args *a, struct dev_stream *s);
     void (*sum_of_peers)(const struct peers_ranks *a, struct dev_stream *s);
 };

@@ -129,12 +129,9 @@ template <class T> __device__ __forceinline__ float sum_of_pair(unsigned pair)
     return to_float(T{(uint16_t)(pair & 0xFFFF)}) + to_float(T{(uint16_t)(pair >> 16)});
 }
 
-/* Eight dimensions of a slot as operands of a product. */
-template <int FORMAT>
-__device__ __forceinline__ uint4 kv_operand(const void *cache, size_t slot, unsigned d_head,
-                                            unsigned first, float step)
+/* Eight opened dimensions as operands of products. */
+template <int FORMAT> __device__ __forceinline__ uint4 kv_operand(const uint4 &raw, float step)
 {
-    uint4 raw = kv_load<FORMAT>(cache, slot, d_head, first);
     if (kv_type<FORMAT>::BYTES == 2)
         return raw;
     eight e = kv_type<FORMAT>::open(raw, step);
@@ -155,7 +152,7 @@ __device__ __forceinline__ void kv_fetch(void *to, const void *cache, size_t slo
     }
     uint4 v = {};
     if (is_real) /* past the end: a neighbour's, then zeros */
-        v = kv_operand<FORMAT>(cache, slot, d_head, min(first, d_head - 8), step);
+        v = kv_operand<FORMAT>(kv_load<FORMAT>(cache, slot, d_head, min(first, d_head - 8)), step);
     if (first >= d_head)
         v = {};
     st128(to, v);

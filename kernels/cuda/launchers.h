@@ -29,6 +29,7 @@ void launch_gate(const gate_args *a, dev_stream *s);
 void launch_heads(const heads_args *a, dev_stream *s);
 void launch_attend(const attend_args *a, dev_stream *s);
 void launch_prompt(const attend_args *a, dev_stream *s);
+bool launch_prompt_wgmma(const attend_args *a, dev_stream *s);
 void launch_draw(const draw_args *a, dev_stream *s);
 void launch_sum_of_peers(const peers_ranks *a, dev_stream *s);
 } // namespace KERNEL_SPACE

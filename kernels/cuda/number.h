@@ -147,6 +147,22 @@ __device__ __forceinline__ unsigned exact_pair(unsigned q, int zero)
 #endif
 }
 
+/* The two e4m3 in the low half as bfloat16; exact: their bits moved to bfloat16's places are 2^-120
+ * of them. Not for NaN. */
+__device__ __forceinline__ unsigned pair_of_fp8(unsigned two)
+{
+    unsigned v = (two & 0xFF) << 8 | (two & 0xFF00) << 16;
+    unsigned bits = (v & 0x80008000u) | (v >> 4 & 0x07F007F0u);
+#ifdef __CUDACC__
+    __nv_bfloat162 wide = *(__nv_bfloat162 *)&bits;
+    wide = __hmul2(wide, __float2bfloat162_rn(0x1p120f));
+    return *(unsigned *)&wide;
+#else
+    return float_to_bits(bits_to_float(bits << 16) * 0x1p120f) >> 16 |
+           (float_to_bits(bits_to_float(bits & 0xFFFF0000u) * 0x1p120f) & 0xFFFF0000u);
+#endif
+}
+
 __device__ __forceinline__ float low_bf16(unsigned pair)
 {
     return __uint_as_float(pair << 16);

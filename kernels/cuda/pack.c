@@ -1,8 +1,11 @@
 /* GGUF blocks taken apart into the streams of a panel (kernels.h): the same bits in another order,
- * never more of them, so that lanes can load 16 bytes side by side. Layouts of the blocks: ggml's
+ * never more of them, so that lanes can load 16 bytes side by side; but bf16 as fp8 where that is
+ * asked for. Layouts of the blocks: ggml's
  * ggml-common.h, as in kernels/dtype.c. */
 #include "kernels/cuda/device.h"
+#include "kernels/fp8.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +27,7 @@ struct packing {
     uint32_t unit, pad;                      /* elements of 16 bytes of low; units of a row: whole
                                                 multiples of pad */
     uint32_t group;                          /* blocks of 32 in a group of tile.h; 0: none */
+    uint32_t row_scale;                      /* bytes of a row's own scale */
     void (*pack)(const uint8_t *src, struct streams to);
     void (*place)(const uint8_t *low, const uint8_t *high, struct lane_parts *to);
 };
@@ -144,23 +148,25 @@ static void place_bytes(const uint8_t *low, const uint8_t *high, struct lane_par
 }
 
 static const struct packing PACKINGS[] = {
-    {DTYPE_F32, PANEL_F32, 1, 4, 4, 0, 0, 0, 4, 1, 0, NULL, NULL},
-    {DTYPE_F16, PANEL_F16, 1, 2, 2, 0, 0, 0, 8, 1, 0, NULL, NULL},
-    {DTYPE_BF16, PANEL_BF16, 1, 2, 2, 0, 0, 0, 8, 4, 1, NULL, place_bytes},
-    {DTYPE_Q8_0, PANEL_Q8_0, 32, 34, 32, 0, 2, 0, 16, 1, 2, pack_q8_0, place_bytes},
-    {DTYPE_Q4_0, PANEL_Q4_0, 32, 18, 16, 0, 2, 0, 32, 1, 4, pack_q4_0, place_nibbles},
-    {DTYPE_Q4_1, PANEL_Q4_1, 32, 20, 16, 0, 4, 0, 32, 1, 4, pack_q4_1, place_nibbles},
-    {DTYPE_Q5_0, PANEL_Q5_0, 32, 22, 16, 4, 2, 0, 32, 1, 4, pack_q5_0, place_nibbles},
-    {DTYPE_Q5_1, PANEL_Q5_1, 32, 24, 16, 4, 4, 0, 32, 1, 4, pack_q5_1, place_nibbles},
-    {DTYPE_Q4_K, PANEL_Q4_K, SUPER, 144, 128, 0, 16, 0, 32, 1, 4, pack_q4_k, place_nibbles},
-    {DTYPE_Q5_K, PANEL_Q5_K, SUPER, 176, 128, 32, 16, 0, 32, 1, 4, pack_q5_k, place_nibbles},
-    {DTYPE_Q6_K, PANEL_Q6_K, SUPER, 210, 128, 64, 16, 2, 32, 1, 4, pack_q6_k, place_nibbles},
+    {DTYPE_F32, PANEL_F32, 1, 4, 4, 0, 0, 0, 4, 1, 0, 0, NULL, NULL},
+    {DTYPE_F16, PANEL_F16, 1, 2, 2, 0, 0, 0, 8, 1, 0, 0, NULL, NULL},
+    {DTYPE_BF16, PANEL_BF16, 1, 2, 2, 0, 0, 0, 8, 4, 1, 0, NULL, place_bytes},
+    {DTYPE_BF16, PANEL_FP8, 1, 2, 1, 0, 0, 0, 16, 2, 2, 4, NULL, place_bytes},
+    {DTYPE_Q8_0, PANEL_Q8_0, 32, 34, 32, 0, 2, 0, 16, 1, 2, 0, pack_q8_0, place_bytes},
+    {DTYPE_Q4_0, PANEL_Q4_0, 32, 18, 16, 0, 2, 0, 32, 1, 4, 0, pack_q4_0, place_nibbles},
+    {DTYPE_Q4_1, PANEL_Q4_1, 32, 20, 16, 0, 4, 0, 32, 1, 4, 0, pack_q4_1, place_nibbles},
+    {DTYPE_Q5_0, PANEL_Q5_0, 32, 22, 16, 4, 2, 0, 32, 1, 4, 0, pack_q5_0, place_nibbles},
+    {DTYPE_Q5_1, PANEL_Q5_1, 32, 24, 16, 4, 4, 0, 32, 1, 4, 0, pack_q5_1, place_nibbles},
+    {DTYPE_Q4_K, PANEL_Q4_K, SUPER, 144, 128, 0, 16, 0, 32, 1, 4, 0, pack_q4_k, place_nibbles},
+    {DTYPE_Q5_K, PANEL_Q5_K, SUPER, 176, 128, 32, 16, 0, 32, 1, 4, 0, pack_q5_k, place_nibbles},
+    {DTYPE_Q6_K, PANEL_Q6_K, SUPER, 210, 128, 64, 16, 2, 32, 1, 4, 0, pack_q6_k, place_nibbles},
 };
 
-static const struct packing *find_packing(uint32_t dtype)
+static const struct packing *find_packing(const struct kern_device *d, uint32_t dtype)
 {
+    bool is_fp8 = d->has_fp8_weights && dtype == DTYPE_BF16;
     for (size_t i = 0; i < sizeof PACKINGS / sizeof *PACKINGS; i++)
-        if (PACKINGS[i].dtype == dtype)
+        if (PACKINGS[i].dtype == dtype && (PACKINGS[i].format == PANEL_FP8) == is_fp8)
             return &PACKINGS[i];
     return NULL;
 }
@@ -194,11 +200,32 @@ static void pack_bf16_row(const struct packing *k, const uint8_t *src, uint32_t 
     }
 }
 
+/* Bytes, and the row's step (kernels/fp8.h). */
+static void pack_fp8_row(const struct packing *k, const uint8_t *src, uint32_t cols,
+                         struct streams to)
+{
+    uint32_t n = (cols + BLOCK - 1) / BLOCK;
+    const uint16_t *from = (const uint16_t *)src;
+    float most = 0;
+    for (uint32_t i = 0; i < cols; i++)
+        most = fmaxf(most, fabsf(bf16_to_f32(from[i])));
+    float step = fp8_step(most);
+    memcpy(to.scale, &step, sizeof step);
+    for (uint32_t b = 0; b < n; b++) {
+        uint8_t block[BLOCK] = {0};
+        for (uint32_t i = 0; i < BLOCK && b * BLOCK + i < cols; i++)
+            block[i] = fp8_from_f32(bf16_to_f32(from[b * BLOCK + i]) / step);
+        put_block(k, block, NULL, b, n, to);
+    }
+}
+
 static void pack_row(const struct packing *k, const uint8_t *src, uint32_t cols, struct streams to)
 {
     uint32_t n = cols / BLOCK, b = 0;
     if (!k->pack) {
-        if (k->place)
+        if (k->row_scale)
+            pack_fp8_row(k, src, cols, to);
+        else if (k->place)
             pack_bf16_row(k, src, cols, to);
         else
             memcpy(to.low, src, (size_t)cols * k->bytes);
@@ -249,7 +276,7 @@ static bool open_streams(struct kern_device *d, const struct packing *k, const s
     s[3].group_bytes = k->super;
     return open_stream(d, &s[0], (size_t)p->units * UNIT_BYTES, p->rows) &&
            open_stream(d, &s[1], k->high * blocks, p->rows) &&
-           open_stream(d, &s[2], k->scale * blocks, p->rows) &&
+           open_stream(d, &s[2], k->scale * blocks + k->row_scale, p->rows) &&
            open_stream(d, &s[3], k->super * blocks, p->rows);
 }
 
@@ -304,7 +331,7 @@ static int pack_panel(struct kern_device *d, const struct packing *k, struct pan
 static int open_panel(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
                       uint32_t n, struct panel *p, struct err *e)
 {
-    const struct packing *k = find_packing(parts->dtype);
+    const struct packing *k = find_packing(d, parts->dtype);
     if (!k || cols % k->elements)
         return err_set(e, ERR_UNSUPPORTED, "backend %s: rows of %u elements of type %s",
                        d->dev->name, cols, dtype_name(parts->dtype));

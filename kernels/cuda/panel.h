@@ -19,13 +19,15 @@ enum panel_format {
     PANEL_Q4_K,
     PANEL_Q5_K,
     PANEL_Q6_K,
+    PANEL_FP8,
     N_PANEL_FORMATS
 };
 
 /* Weights [rows, cols] in streams of their own, row after row, so that neighbouring lanes load
  * neighbouring 16 bytes. A unit is what 16 bytes of `low` hold: 32 weights of 4 to 6 bits, 16 of
- * Q8_0, 8 of f16 or bf16, 4 of f32. Rows of f32 and f16 are padded with zeros to whole units, of
- * bf16 to four. All but f32 and f16 stand in groups for tensor cores, eight rows together (tile.h).
+ * Q8_0 or fp8, 8 of f16 or bf16, 4 of f32. Rows of f32 and f16 are padded with zeros to whole
+ * units, of bf16 to four, of fp8 to two. All but f32 and f16 stand in groups for tensor cores,
+ * eight rows together (tile.h).
  */
 enum { TILE_EIGHT = 8 };
 struct panel {
@@ -34,7 +36,8 @@ struct panel {
     const void *high;                   /* Q5: a bit an element, Q6: two; else NULL */
     const void *scale;                  /* f16 a block of 32 (two: scale, minimum, where the type
                                            has both); Q4_K, Q5_K: 16 bytes a block of 256 as in the
-                                           file; Q6_K: 16 signed bytes a block of 256 */
+                                           file; Q6_K: 16 signed bytes a block of 256; fp8:
+                                           float32 a row */
     const void *super;                  /* Q6_K: f16 a block of 256; else NULL */
 };
 

@@ -20,9 +20,9 @@ __global__ void __launch_bounds__(TILE_THREADS) product_mma(const __grid_constan
 
 template <int FORMAT, int N> static void launch_width(const product_args &a, dev_stream *s)
 {
-    KERNEL_LAUNCH((product_mma<FORMAT, N>),
-                  dim3(tile_blocks(a, a.w), (a.n_tok + 8 * N - 1) / (8 * N)), dim3(TILE_THREADS), 0,
-                  s, a);
+    KERNEL_LAUNCH_EARLY((product_mma<FORMAT, N>),
+                        dim3(tile_blocks(a, a.w), (a.n_tok + 8 * N - 1) / (8 * N)),
+                        dim3(TILE_THREADS), 0, s, a);
 }
 
 template <int FORMAT> static void launch(const product_args &a, dev_stream *s)
@@ -48,7 +48,8 @@ void launch_product_mma(const product_args *a, dev_stream *s)
                                                                      launch<PANEL_Q5_1>,
                                                                      launch<PANEL_Q4_K>,
                                                                      launch<PANEL_Q5_K>,
-                                                                     launch<PANEL_Q6_K>};
+                                                                     launch<PANEL_Q6_K>,
+                                                                     launch<PANEL_FP8>};
     BY_FORMAT[a->w.format](*a, s);
 }
 

@@ -58,6 +58,19 @@ __device__ __forceinline__ void st_release_system(unsigned *p, unsigned v)
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
+/* 9.7.13.16, programmatic dependent launch: what the launch before wrote is there from here on; and
+ * all of it is asked for that a launch after this one may start early. Before its grid_wait a
+ * dependent kernel (KERNEL_LAUNCH_EARLY) touches nothing that a kernel writes. */
+__device__ __forceinline__ void grid_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+__device__ __forceinline__ void grid_release()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 /* 9.7.9.25: 16 bytes of which the first `valid` are copied and the others zeroed. */
 __device__ __forceinline__ void cp_async16(void *shared, const void *global, int valid)
 {

@@ -35,6 +35,7 @@ template <int FORMAT> __global__ void embed_tiles(const __grid_constant__ embed_
     unsigned row = (unsigned)token_of(a.token[blockIdx.x], a.before);
     unsigned blocks = blocks_in(a.w), groups = (blocks + F::BLOCKS - 1) / F::BLOCKS;
     float *x = a.x + (size_t)blockIdx.x * a.w.cols;
+    float step = row_step<F>(a.w, (unsigned)a.token[blockIdx.x]);
     for (unsigned i = threadIdx.x; i < groups * 4; i += THREADS) {
         unsigned group = i / 4, q = i % 4, word[4];
         tile_piece p = F::load(a.w, row, group, q);
@@ -45,7 +46,7 @@ template <int FORMAT> __global__ void embed_tiles(const __grid_constant__ embed_
                 unsigned column = (group * F::BLOCKS + b) * 32 + k / 4 * 16 + q * 4 + k % 4;
                 float v = k % 2 ? high_bf16(word[k / 2]) : low_bf16(word[k / 2]);
                 if (column < a.w.cols)
-                    x[column] = (s.step[k / 4 % F::HALVES] * v + s.offset) * a.scale;
+                    x[column] = (s.step[k / 4 % F::HALVES] * v + s.offset) * (step * a.scale);
             }
         }
     }
@@ -93,7 +94,7 @@ void launch_embed(const embed_args *a, dev_stream *s)
         launch_floats<PANEL_F32>, launch_floats<PANEL_F16>, launch_tiles<PANEL_BF16>,
         launch_tiles<PANEL_Q8_0>, launch_tiles<PANEL_Q4_0>, launch_tiles<PANEL_Q4_1>,
         launch_tiles<PANEL_Q5_0>, launch_tiles<PANEL_Q5_1>, launch_tiles<PANEL_Q4_K>,
-        launch_tiles<PANEL_Q5_K>, launch_tiles<PANEL_Q6_K>};
+        launch_tiles<PANEL_Q5_K>, launch_tiles<PANEL_Q6_K>, launch_tiles<PANEL_FP8>};
     BY_FORMAT[a->w.format](*a, s);
 }
 

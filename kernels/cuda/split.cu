@@ -64,6 +64,7 @@ __device__ __forceinline__ split_four split_of(const product_args &a, const floa
 __global__ void __launch_bounds__(THREADS) split(const __grid_constant__ product_args a)
 {
     unsigned t = blockIdx.x, blocks = (a.w.cols + 31) / 32;
+    grid_release(); /* the product's weights come meanwhile */
     const float *x = a.x + (size_t)(a.pick ? a.pick[t] : t) * a.x_stride;
     uint4 *row = (uint4 *)a.split + (size_t)t * blocks * RECORD;
     float factor = norm_factor(a, x);

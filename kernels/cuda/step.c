@@ -222,13 +222,27 @@ static const float *data_of(const struct kern_vector *v)
     return v ? v->data : NULL;
 }
 
+/* By warpgroups where device and cache have them, else by warps. The code of wgmma is for exactly
+ * these capabilities (sm_90a), not for later ones. */
+static void prompt(struct kern_device *d, const struct attend_args *a)
+{
+    static const struct warpgroups {
+        unsigned capability, kv_formats;
+    } HAVE[] = {{90, 1u << KV_F16 | 1u << KV_BF16}};
+    for (size_t i = 0; i < sizeof HAVE / sizeof *HAVE; i++)
+        if (HAVE[i].capability == d->capability && HAVE[i].kv_formats >> a->kv_format & 1 &&
+            d->kernels->prompt_wgmma(a, d->stream))
+            return;
+    d->kernels->prompt(a, d->stream);
+}
+
 /* Slices of tokens whose partial sums fit. */
 static void attend(struct kern_device *d, struct attend_args a)
 {
     size_t token_floats = (size_t)a.n_head * a.max_chunks * (a.d_head + 2);
     uint32_t most = (uint32_t)(d->part_floats / token_floats);
     if (a.n_tiles)
-        d->kernels->prompt(&a, d->stream);
+        prompt(d, &a);
     for (uint32_t t = 0; t < d->n_single; t += most) {
         a.n_rows = d->n_single - t < most ? d->n_single - t : most;
         d->kernels->attend(&a, d->stream);
@@ -274,6 +288,7 @@ void device_attention(struct kern_device *d, const struct kern_attn_layer *layer
                                    .kv_format = kv->format,
                                    .window = layer->window,
                                    .max_chunks = d->max_chunks,
+                                   .n_blocks = s->n_blocks,
                                    .scale = s->scale});
 }
 

@@ -14,6 +14,8 @@
 
 #include "kernels/cuda/nibble_tile.h"
 
+#include <type_traits>
+
 /* Q8_0: two blocks a group, eight bytes of each in a piece. */
 struct byte_tile {
     enum { BLOCKS = 2, HALVES = 1, HAS_STEP = 1, HAS_OFFSET = 0, TOGETHER = 1, AHEAD = 2 };
@@ -78,8 +80,42 @@ struct bf16_tile {
     }
 };
 
+/* e4m3 bytes, placed as Q8_0's; the row's step is applied to its whole sum. */
+struct fp8_tile {
+    enum { BLOCKS = 2, HALVES = 1, HAS_STEP = 0, HAS_OFFSET = 0, TOGETHER = 1, AHEAD = 2 };
+
+    static __device__ __forceinline__ tile_piece load(const panel &w, unsigned row, unsigned group,
+                                                      unsigned q, bool = true)
+    {
+        unsigned n = group_size<BLOCKS>(w, group);
+        const char *p = (const char *)w.low + place_of(w, row, w.units / 2, group * BLOCKS, n) * 32;
+        tile_piece v = {};
+        if (n == BLOCKS) {
+            v.low = ld128_stream(p + q * 16);
+        } else {
+            uint2 half = ld64(p + q * 8);
+            v.low = {half.x, half.y, 0, 0};
+        }
+        return v;
+    }
+
+    static __device__ __forceinline__ void pairs(const tile_piece &p, int b, unsigned (&out)[4])
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            out[i] = pair_of_fp8(word_of(p.low, 2 * b + i / 2) >> (i % 2 * 16));
+    }
+
+    static __device__ __forceinline__ unit_scale scale(const tile_piece &, unsigned, int)
+    {
+        return {{1, 1}, 0};
+    }
+};
+
 template <int FORMAT> struct tile_of;
 template <> struct tile_of<PANEL_BF16> : bf16_tile {
+};
+template <> struct tile_of<PANEL_FP8> : fp8_tile {
 };
 template <> struct tile_of<PANEL_Q8_0> : byte_tile {
 };
@@ -97,5 +133,11 @@ template <> struct tile_of<PANEL_Q5_K> : nibble_tile<1, SCALE_K, 0> {
 };
 template <> struct tile_of<PANEL_Q6_K> : nibble_tile<2, SCALE_SIX, 32> {
 };
+
+/* What a row's sum is multiplied with. */
+template <class F> __device__ __forceinline__ float row_step(const panel &w, unsigned row)
+{
+    return std::is_base_of<fp8_tile, F>::value ? ((const float *)w.scale)[row] : 1;
+}
 
 #endif

@@ -8,8 +8,9 @@
  *
  * Bytes: each weight byte once for 8 * N tokens, 16 bytes a lane, 4 * AHEAD loads in flight: of one
  * token rows * cols / 32 times 18 (Q4_0, Q4_K), 20 (Q4_1), 22 (Q5_0, Q5_K), 24 (Q5_1), 26.25
- * (Q6_K), 34 (Q8_0) or 64 (bf16), at least 0.97 of what moves (tests/kernels/simt/traffic_test.c);
- * a token's activations, 4 bytes a column, are read by each block of rows from L1 and L2. */
+ * (Q6_K), 34 (Q8_0), 32 (fp8) or 64 (bf16), at least 0.97 of what moves
+ * (tests/kernels/simt/traffic_test.c); a token's activations, 4 bytes a column, are read by each
+ * block of rows from L1 and L2. */
 #ifndef KERNELS_CUDA_TILES_H
 #define KERNELS_CUDA_TILES_H
 
@@ -116,6 +117,7 @@ __device__ __forceinline__ void multiply_rows(const product_args &a, const unsig
     unsigned first = threadIdx.x / 32 / TILES * F::TOGETHER;
     lane_rows(a, row);
     load_groups<F>(a.w, row, first, next);
+    grid_wait(); /* of what follows, the kernel before writes some */
     for (; first < groups; first += SPLITS * F::AHEAD) {
 #pragma unroll
         for (int i = 0; i < F::AHEAD; i++)
@@ -169,9 +171,10 @@ __device__ __forceinline__ void multiply_tiles(const product_args &a, const tile
         if (c.target[column] == NO_ROW || row >= end)
             continue;
         float *y = a.y + (size_t)c.target[column] * a.y_stride + a.first_row + row;
-        float v = sum_of_splits<N>(part, column, r);
+        float v = sum_of_splits<N>(part, column, r) * row_step<F>(a.w, row);
         if (is_gate)
-            *y = gated(a.gate, v) * sum_of_splits<N>(part, column, r + TILE_ROWS);
+            *y = gated(a.gate, v) *
+                 (sum_of_splits<N>(part, column, r + TILE_ROWS) * row_step<F>(a.w, end + row));
         else
             *y = a.mode == PRODUCT_ADD ? *y + v : v;
     }

@@ -1,7 +1,9 @@
 /* The reference backend: opening, memory and the ops table. Weights are copied as they stand in
  * the file and expanded row by row when used. */
+#include "kernels/fp8.h"
 #include "kernels/ref/device.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@ static int ref_open(struct kern_device **out, const struct kern_options *o, stru
         return err_set(e, ERR_NOMEM, "backend ref");
     arena_init(&d->arena, SIZE_MAX / 2);
     d->max_tok = o->max_tok;
+    d->has_fp8_weights = o->has_fp8_weights;
     int rc = team_open(&d->team, o->n_threads, e);
     if (rc == ERR_OK) {
         d->row_scratch = arena_array(&d->arena, team_size(d->team), sizeof *d->row_scratch);
@@ -71,6 +74,22 @@ static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
     return ok ? ERR_OK : no_memory("scratch", e);
 }
 
+/* What fp8 leaves of a bf16 part's rows, as float32. */
+static void round_part(struct kern_part *part, uint32_t cols, float *to)
+{
+    const uint16_t *from = part->data;
+    for (uint32_t r = 0; r < part->rows; r++, from += cols, to += cols) {
+        float most = 0;
+        dtype_to_f32(DTYPE_BF16, from, to, cols);
+        for (uint32_t i = 0; i < cols; i++)
+            most = fmaxf(most, fabsf(to[i]));
+        float step = fp8_step(most);
+        for (uint32_t i = 0; i < cols; i++)
+            to[i] = fp8_to_f32(fp8_from_f32(to[i] / step)) * step;
+    }
+    part->dtype = DTYPE_F32;
+}
+
 static int ref_matrix(struct kern_device *d, uint32_t cols, const struct kern_part *parts,
                       uint32_t n_parts, const struct kern_matrix **out, struct err *e)
 {
@@ -85,13 +104,17 @@ static int ref_matrix(struct kern_device *d, uint32_t cols, const struct kern_pa
         if (!dtype_layout(parts[i].dtype, &elements, &block_bytes) || cols % elements)
             return err_set(e, ERR_UNSUPPORTED, "backend ref: rows of %u elements of type %u", cols,
                            parts[i].dtype);
-        m->row_bytes[i] = cols / elements * block_bytes;
+        bool is_fp8 = d->has_fp8_weights && parts[i].dtype == DTYPE_BF16;
+        m->row_bytes[i] = is_fp8 ? cols * sizeof(float) : cols / elements * block_bytes;
         void *copy =
             size_mul(m->row_bytes[i], parts[i].rows, &bytes) ? arena_alloc(&d->arena, bytes) : NULL;
         if (!copy)
             return no_memory("a matrix", e);
-        memcpy(copy, parts[i].data, bytes);
         m->part[i] = parts[i];
+        if (is_fp8)
+            round_part(&m->part[i], cols, copy);
+        else
+            memcpy(copy, parts[i].data, bytes);
         m->part[i].data = copy;
         m->rows += parts[i].rows;
         d->weight_bytes += bytes;

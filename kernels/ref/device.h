@@ -38,6 +38,7 @@ struct kern_device {
     struct arena arena; /* everything below and all weights */
     struct team *team;
     uint32_t max_tok, max_cols;
+    bool has_fp8_weights;
     size_t weight_bytes;
     const struct kern_step *step;
     struct kern_kv *kv;

@@ -46,14 +46,14 @@ namespace simt
 {
 
 void launch(const char *name, dim3 grid, dim3 block_shape, size_t shared_bytes, dev_stream *s,
-            bool is_together, void (*run)(void *), void *closure, void (*destroy)(void *))
+            launch_kind kind, void (*run)(void *), void *closure, void (*destroy)(void *))
 {
     std::shared_ptr<void> own(closure, destroy);
     push(s, [=]() {
         is_broken = is_broken || (fail_launch && --fail_launch == 0);
         if (is_broken)
             return true;
-        run_kernel(name, grid, block_shape, shared_bytes, is_together, run, own.get());
+        run_kernel(name, grid, block_shape, shared_bytes, kind, run, own.get());
         return true;
     });
 }
@@ -144,6 +144,11 @@ static int simt_open(uint32_t, struct err *e)
 }
 
 static void simt_enter(uint32_t) {}
+
+static unsigned simt_capability(void)
+{
+    return 90;
+}
 
 static void simt_memory(size_t *free_bytes, size_t *total_bytes)
 {
@@ -309,31 +314,19 @@ static bool simt_is_done(dev_stream *s)
 }
 
 extern "C" const struct dev_ops DEV_SIMT = {
-    "simt",
-    simt_is_here,
-    simt_open,
-    simt_enter,
-    simt_memory,
-    simt_alloc,
-    simt_release,
-    malloc,
-    free,
-    simt_stream_open,
-    simt_stream_close,
-    simt_sync,
-    simt_copy,
-    simt_fill,
-    simt_event_open,
-    simt_event_close,
-    simt_record,
-    simt_wait,
-    simt_await,
-    simt_elapsed_ms,
-    simt_capture_begin,
-    simt_capture_end,
-    simt_graph_launch,
-    simt_graph_close,
-    simt_gemm,
+    "simt",           simt_is_here,
+    simt_open,        simt_enter,
+    simt_capability,  simt_memory,
+    simt_alloc,       simt_release,
+    malloc,           free,
+    simt_stream_open, simt_stream_close,
+    simt_sync,        simt_copy,
+    simt_fill,        simt_event_open,
+    simt_event_close, simt_record,
+    simt_wait,        simt_await,
+    simt_elapsed_ms,  simt_capture_begin,
+    simt_capture_end, simt_graph_launch,
+    simt_graph_close, simt_gemm,
     simt_is_done,
 };
 

@@ -65,7 +65,7 @@ void fence(bool is_device_wide);
 void note_atomic(const void *p, size_t n);
 void *shared_variable(const char *key, size_t bytes, const char *name);
 void launch(const char *name, dim3 grid, dim3 block, size_t shared_bytes, dev_stream *stream,
-            bool is_together, void (*run)(void *closure), void *closure,
+            launch_kind kind, void (*run)(void *closure), void *closure,
             void (*destroy)(void *closure));
 
 struct lane_call {
@@ -108,13 +108,13 @@ __attribute__((noinline, no_sanitize("thread"))) T read_change_write(T *p, F cha
 
 template <class... P, class... A>
 void launch_kernel(const char *name, dim3 grid, dim3 block, size_t shared_bytes, dev_stream *stream,
-                   bool is_together, void (*kernel)(P...),
+                   launch_kind kind, void (*kernel)(P...),
                    A... args) /* arguments convert as in a real launch */
 {
     auto call = [=]() { kernel(static_cast<P>(args)...); };
     using closure = decltype(call);
     launch(
-        name, grid, block, shared_bytes, stream, is_together, [](void *c) { (*(closure *)c)(); },
+        name, grid, block, shared_bytes, stream, kind, [](void *c) { (*(closure *)c)(); },
         new closure(call), [](void *c) { delete (closure *)c; });
 }
 } // namespace simt
@@ -132,9 +132,14 @@ void launch_kernel(const char *name, dim3 grid, dim3 block, size_t shared_bytes,
 #define SMEM_DYN(type, name) type *name = (type *)simt::shape.dynamic_shared
 #define SPIN_HINT()          simt::spin()
 #define KERNEL_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                              \
-    simt::launch_kernel(#kernel, grid, block, shared_bytes, stream, false, kernel, __VA_ARGS__)
+    simt::launch_kernel(#kernel, grid, block, shared_bytes, stream, LAUNCH_PLAIN, kernel,          \
+                        __VA_ARGS__)
 #define KERNEL_LAUNCH_TOGETHER(kernel, grid, block, shared_bytes, stream, ...)                     \
-    simt::launch_kernel(#kernel, grid, block, shared_bytes, stream, true, kernel, __VA_ARGS__)
+    simt::launch_kernel(#kernel, grid, block, shared_bytes, stream, LAUNCH_TOGETHER, kernel,       \
+                        __VA_ARGS__)
+#define KERNEL_LAUNCH_EARLY(kernel, grid, block, shared_bytes, stream, ...)                        \
+    simt::launch_kernel(#kernel, grid, block, shared_bytes, stream, LAUNCH_EARLY, kernel,          \
+                        __VA_ARGS__)
 
 #define threadIdx                (simt::here->thread)
 #define blockIdx                 (simt::here->block)

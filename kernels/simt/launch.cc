@@ -34,6 +34,9 @@ static void reset_thread(block *b, thread *t, unsigned id, char *stack)
     t->copies.clear();
     t->sums.clear();
     t->sum_groups.clear();
+    t->products.clear();
+    t->is_wgmma_open = false;
+    t->has_grid = m.kind != LAUNCH_EARLY;
     t->unfenced.clear();
     b->warps[t->warp].lane[t->at.lane] = t;
     b->warps[t->warp].done &= ~(1u << t->at.lane);
@@ -59,6 +62,7 @@ static void reset_block(block *b, unsigned id, size_t shared_bytes, size_t first
     b->seen.clear();
     b->heard.clear();
     b->released.clear();
+    b->unfenced_barriers.clear();
     b->in_flight.clear();
     b->warps.assign((b->n_threads + LANES - 1) / LANES, warp{});
     for (auto &w : b->warps)
@@ -209,12 +213,14 @@ static void begin(const char *name, void (*run)(void *), void *closure)
 }
 
 void run_kernel(const char *name, dim3 grid, dim3 block_shape, size_t shared_bytes,
-                bool is_cooperative, void (*run)(void *), void *closure)
+                launch_kind kind, void (*run)(void *), void *closure)
 {
+    bool is_cooperative = kind == LAUNCH_TOGETHER;
     static std::vector<block *> pool;
     unsigned n = grid.x * grid.y * grid.z,
              n_threads = block_shape.x * block_shape.y * block_shape.z;
     begin(name, run, closure);
+    m.kind = kind;
     if (!is_launchable(grid, block_shape, shared_bytes)) {
         report("grid (%u,%u,%u) of blocks (%u,%u,%u) with %zu bytes cannot be launched", grid.x,
                grid.y, grid.z, block_shape.x, block_shape.y, block_shape.z, shared_bytes);

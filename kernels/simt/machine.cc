@@ -69,6 +69,7 @@ void finish_thread()
     self->copies.clear();
     self->sums.clear();
     self->sum_groups.clear();
+    self->products.clear();
     for (unsigned i = 0; i < BARRIERS; i++)
         check_barrier(i);
 }

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -45,6 +46,11 @@ struct sum_op { /* wgmma accumulators in flight: NaN in the thread until its wai
     std::vector<float> value;
 };
 
+struct product_op; /* what a wgmma in flight reads */
+struct wgmma_group {
+    size_t n_sums, n_products; /* up to its end */
+};
+
 struct thread {
     place at; /* first: `here` points to it */
     fiber stack;
@@ -58,7 +64,10 @@ struct thread {
     std::vector<copy_op> copies;
     unsigned copy_group;
     std::vector<sum_op> sums;
-    std::vector<size_t> sum_groups;
+    std::vector<std::shared_ptr<const product_op>> products;
+    std::vector<wgmma_group> sum_groups;
+    bool has_grid;      /* what earlier launches wrote is there: not yet, if this one is early */
+    bool is_wgmma_open; /* its registers are in order for wgmma */
     std::vector<uint32_t> unfenced; /* offsets in shared memory */
 };
 
@@ -98,6 +107,7 @@ struct block {
     bool has_clocks; /* vector clocks [n_threads][n_threads] instead of intervals */
     std::vector<uint32_t> clocks;
     std::map<const void *, std::vector<uint32_t>> released; /* by mbarrier */
+    std::map<const void *, unsigned> unfenced_barriers;     /* mbarriers: who began them */
     std::vector<std::function<void()>> in_flight;           /* bulk copies */
     std::vector<std::vector<void *>> group_calls;
     std::vector<unsigned> group_arrived;
@@ -111,6 +121,7 @@ struct machine {
     void *closure;
     const char *kernel;
     unsigned launch, order;
+    launch_kind kind;
     bool is_checked, is_quiet, is_logging;
     unsigned n_reports;
     char first_report[400];
@@ -129,7 +140,12 @@ void deadlock(block *b);
 
 /* shadow.cc */
 void access(const void *p, size_t n, bool is_write, const void *pc);
+/* What a copy of the asynchronous proxy reads: it may be memory that nothing wrote. */
+void copy_access(const void *p, size_t n, const void *pc);
 void mark_memory(const void *p, size_t n, bool is_live);
+/* Shared memory that this block's ordinary stores wrote, unseen by the asynchronous proxy. */
+bool is_unfenced(const void *p, size_t n);
+void mark_fenced(const void *p, size_t n);
 void use_clocks();
 void clocks_meet(const std::vector<thread *> &threads);
 uint32_t *clock_of(unsigned thread);
@@ -153,7 +169,7 @@ void guard(bool is_open);
 void log_access(const void *pc, const void *p, size_t n, bool is_shared, bool is_write);
 
 /* launch.cc */
-void run_kernel(const char *name, dim3 grid, dim3 block, size_t shared_bytes, bool is_cooperative,
+void run_kernel(const char *name, dim3 grid, dim3 block, size_t shared_bytes, launch_kind kind,
                 void (*run)(void *), void *closure);
 
 } // namespace simt

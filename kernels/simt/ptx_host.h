@@ -24,6 +24,7 @@ void store_release(unsigned *p, unsigned v);
 void copy_async(void *shared, const void *global, int bytes, int valid);
 void copy_commit();
 void copy_wait(int keep);
+void launch_wait();
 } // namespace simt
 
 /* Out of line: a host compiler would split them into words, which spoils the statistics. */
@@ -82,6 +83,13 @@ template <int KEEP> static inline void cp_async_wait()
 {
     simt::copy_wait(KEEP);
 }
+
+static inline void grid_wait()
+{
+    simt::launch_wait();
+}
+
+static inline void grid_release() {}
 
 static inline void simt_ldmatrix(unsigned (&r)[4], const void *row, bool is_transposed,
                                  const simt::site *at)

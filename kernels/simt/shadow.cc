@@ -57,7 +57,7 @@ void clocks_meet(const std::vector<thread *> &threads)
 
 void publish_at(const void *barrier, const std::vector<uint32_t> &row)
 {
-    if (!m.now->has_clocks)
+    if (!m.now->has_clocks || row.empty())
         return;
     auto &released = m.now->released[barrier];
     released.resize(m.now->n_threads);
@@ -96,6 +96,11 @@ unsigned load_acquire(const unsigned *p)
     if (m.is_checked)
         hear(m.now->seen, m.atomics[p]);
     return __atomic_load_n(p, __ATOMIC_ACQUIRE); /* of another process, perhaps */
+}
+
+void launch_wait()
+{
+    m.self->has_grid = true;
 }
 
 void store_release(unsigned *p, unsigned v)
@@ -179,15 +184,25 @@ struct fault {
     mark other;
 };
 
-static fault judge(const cell &c, bool is_write, bool is_atomic)
+/* COPY: by the asynchronous proxy; what it reads may be memory that nothing wrote. */
+enum access_kind { PLAIN, ATOMIC, COPY };
+
+/* An early launch may run beside the one before it. */
+static bool is_too_early(const cell &c, bool is_write)
 {
-    bool are_both_atomic = is_atomic && c.write.is_atomic;
+    bool is_old = c.write.is_live && c.write.launch && c.write.launch != (m.launch & LAUNCH_MASK);
+    return !m.self->has_grid && (is_write || is_old);
+}
+
+static fault judge(const cell &c, bool is_write, access_kind kind)
+{
+    bool are_both_atomic = kind == ATOMIC && c.write.is_atomic;
     if (c.write.is_live && !are_both_atomic && !is_ordered(c.write))
         return {is_write ? "write after unsynchronised write" : "read after unsynchronised write",
                 c.write};
     if (is_write && c.read.is_live && !is_ordered(c.read))
         return {"write after unsynchronised read", c.read};
-    if ((!is_write || is_atomic) && !c.write.is_live)
+    if ((!is_write || kind == ATOMIC) && kind != COPY && !c.write.is_live)
         return {"read of memory nothing wrote", c.write};
     return {NULL, c.write};
 }
@@ -233,7 +248,7 @@ static cell *find_cells(const void *p, size_t n, bool is_write, bool *is_shared,
     return NULL;
 }
 
-static void check_access(const void *p, size_t n, bool is_write, bool is_atomic, const void *pc)
+static void check_access(const void *p, size_t n, bool is_write, access_kind kind, const void *pc)
 {
     bool is_shared;
     cell *c = find_cells(p, n, is_write, &is_shared, pc);
@@ -241,14 +256,16 @@ static void check_access(const void *p, size_t n, bool is_write, bool is_atomic,
         return;
     if (n <= 16 && (uintptr_t)p % n)
         report("misaligned %zu-byte access (pc %p)", n, pc);
-    if (m.is_logging && !is_atomic)
+    if (m.is_logging && kind != ATOMIC)
         log_access(pc, p, n, is_shared, is_write);
     mark now = mark_now();
-    now.is_atomic = is_atomic;
+    now.is_atomic = kind == ATOMIC;
     for (size_t i = 0; i < n; i++, c++) {
         if (is_shared)
             forget_older_blocks(c, now);
-        fault f = judge(*c, is_write, is_atomic);
+        fault f = judge(*c, is_write, kind);
+        if (!is_shared && is_too_early(*c, is_write))
+            f = {"access with no grid_wait before", c->write};
         if (is_write) {
             c->write = now;
             c->read.is_live = 0;
@@ -269,7 +286,12 @@ static void check_access(const void *p, size_t n, bool is_write, bool is_atomic,
 void access(const void *p, size_t n, bool is_write, const void *pc)
 {
     if (m.self)
-        check_access(p, n, is_write, false, pc);
+        check_access(p, n, is_write, PLAIN, pc);
+}
+
+void copy_access(const void *p, size_t n, const void *pc)
+{
+    check_access(p, n, false, COPY, pc);
 }
 
 /* Two of them need no order, one and a plain access do. */
@@ -278,7 +300,7 @@ void note_atomic(const void *p, size_t n)
     if (!m.is_checked)
         return;
     publish_atomic(p);
-    check_access(p, n, true, true, __builtin_return_address(0));
+    check_access(p, n, true, ATOMIC, __builtin_return_address(0));
 }
 
 void mark_memory(const void *p, size_t n, bool is_live)
@@ -305,9 +327,30 @@ void proxy_fence()
 {
     if (!m.is_checked)
         return;
-    for (uint32_t offset : m.self->unfenced)
-        m.now->shadow[offset].write.is_fenced = 1;
+    for (uint32_t offset : m.self->unfenced) {
+        mark &write = m.now->shadow[offset].write;
+        if (write.thread == m.self->id)
+            write.is_fenced = 1;
+    }
     m.self->unfenced.clear();
+}
+
+bool is_unfenced(const void *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const cell *c = shared_cell((const char *)p + i);
+        if (c && c->write.is_live && c->write.launch == (m.launch & LAUNCH_MASK) &&
+            c->write.block == (m.now->id & BLOCK_MASK) && !c->write.is_fenced)
+            return true;
+    }
+    return false;
+}
+
+void mark_fenced(const void *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (cell *c = shared_cell((const char *)p + i))
+            c->write.is_fenced = 1;
 }
 
 } // namespace simt

@@ -30,8 +30,10 @@ void ldmatrix_body(void **calls, uint32_t)
     }
 }
 
-/* Sums over k in its order; a row of d at a time, which the compiler turns into vectors. */
-static void multiply(const float (&a)[16][16], const float (&b)[16][8], float (&d)[16][8])
+/* One rounding for the sum of the sixteen products and d, so that their order does not matter: much
+ * as tensor cores do it (arXiv 2511.10909). A row of d at a time, which the compiler turns into
+ * vectors. */
+static void multiply(const double (&a)[16][16], const double (&b)[16][8], double (&d)[16][8])
 {
     for (int r = 0; r < 16; r++)
         for (int k = 0; k < 16; k++)
@@ -41,12 +43,14 @@ static void multiply(const float (&a)[16][16], const float (&b)[16][8], float (&
 
 template <class T> static void mma_body(void **calls)
 {
-    float a[16][16], b[16][8], d[16][8];
+    double a[16][16], b[16][8], d[16][8];
     for (int l = 0; l < LANES; l++) {
         const mma_call *c = (const mma_call *)calls[l];
         int g = l / 4, t = l % 4 * 2;
         for (int i = 0; i < 2; i++) {
-            auto half = [i](unsigned pair) { return to_float(T{(uint16_t)(pair >> (16 * i))}); };
+            auto half = [i](unsigned pair) {
+                return (double)to_float(T{(uint16_t)(pair >> (16 * i))});
+            };
             a[g][t + i] = half(c->a[0]);
             a[g + 8][t + i] = half(c->a[1]);
             a[g][t + 8 + i] = half(c->a[2]);
@@ -60,7 +64,7 @@ template <class T> static void mma_body(void **calls)
     multiply(a, b, d);
     for (int l = 0; l < LANES; l++)
         for (int e = 0; e < 4; e++)
-            ((mma_call *)calls[l])->d[e] = d[l / 4 + e / 2 * 8][l % 4 * 2 + e % 2];
+            ((mma_call *)calls[l])->d[e] = (float)d[l / 4 + e / 2 * 8][l % 4 * 2 + e % 2];
 }
 
 void mma_bf16_body(void **calls, uint32_t)

@@ -111,6 +111,8 @@ def judge(rows, card):
          share_of_copy(rows, card, decode("synth-1b", "bf16", 1)), 0.70, 0.80),
         ("G3", "8B 8 bit (q8_0), batch 1, of copy",
          share_of_copy(rows, card, decode("synth-8b", "q8_0", 1)), 0.70, 0.80),
+        ("G3", "8B fp8, batch 1, of copy",
+         share_of_copy(rows, card, decode("synth-8b", "fp8", 1)), 0.70, 0.80),
         ("G3", "8B 4 bit (q4_0), batch 1, of copy",
          share_of_copy(rows, card, decode("synth-8b", "q4_0", 1)), 0.55, 0.70)]
     for batch in (64, 256):

@@ -68,8 +68,9 @@ class Report(unittest.TestCase):
                 self.assertEqual(self.verdicts(goal), [want], f"{goal} at {share}")
 
     def test_eight_and_four_bits_have_their_own_goals(self):
-        self.run_report([decode("synth-8b", "q8_0", 1, .60), decode("synth-8b", "q4_0", 1, .60)])
-        self.assertEqual(self.verdicts("G3"), ["SHORT", "met"])
+        self.run_report([decode("synth-8b", "q8_0", 1, .60), decode("synth-8b", "fp8", 1, .71),
+                         decode("synth-8b", "q4_0", 1, .60)])
+        self.assertEqual(self.verdicts("G3"), ["SHORT", "met", "met"])
 
     def test_the_floor_is_the_larger_of_moving_and_computing(self):
         name = "decode synth-8b bf16 batch 64 context 1024"

@@ -162,6 +162,7 @@ steps 1b-bf16 synth-1b bf16 40 1@256,8@256,64@1024,256@1024 8192
 if [ "$mode" = full ]; then
     check memcheck 50 compute-sanitizer --tool memcheck --error-exitcode 9 "$BUILD/test/cuda_ops"
     steps 8b-q4_0 synth-8b q4_0 50 1@256,8@256,64@1024 0
+    steps 8b-fp8 synth-8b fp8 60 1@256,8@256,64@1024 0
     steps 8b-q8_0 synth-8b q8_0 60 1@256,8@256,256@1500 8192
     steps 30b-a3b synth-30b-a3b q4_0 60 1@256,8@256 0
     check racecheck 50 compute-sanitizer --tool racecheck --error-exitcode 9 "$BUILD/test/cuda_ops"

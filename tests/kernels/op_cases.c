@@ -203,8 +203,10 @@ bool compute(const struct flavour *f, struct inputs *in, uint32_t threads, struc
 {
     struct err e;
     struct device v = {.ops = f->ops, .in = in};
-    const struct kern_options o = {
-        .n_threads = threads, .max_tok = MAX_TOK, .instruction_set = f->instruction_set};
+    const struct kern_options o = {.n_threads = threads,
+                                   .max_tok = MAX_TOK,
+                                   .instruction_set = f->instruction_set,
+                                   .has_fp8_weights = in->has_fp8_weights};
     int rc = f->ops->open(&v.d, &o, &e);
     if (rc == ERR_UNSUPPORTED)
         return false;

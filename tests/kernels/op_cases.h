@@ -27,6 +27,7 @@ enum { N_OUTPUTS = sizeof(struct outcome) / sizeof(float *) };
 struct inputs {
     uint32_t n_tok, d_model, d_ff, q_width, kv_width;
     uint32_t dtype;
+    bool has_fp8_weights;
     struct buf q, k, v, output, gate, up, table;
     float *norm, *x, *grid, *h, *qkv, *bias, *head_norm;
     struct kern_attn_shape attention;

@@ -17,6 +17,7 @@ struct bench_options {
     const struct synth_shape *shape;
     const char *dtype_name;
     uint32_t dtype;
+    bool is_fp8;                            /* bf16 kept as fp8 */
     uint32_t batch[8], context[8], n_batch; /* sequences, and the positions before each */
     uint32_t prompt;
     bool is_small; /* sizes for the emulator */

@@ -23,7 +23,7 @@ static void print_help(FILE *to)
         "Usage: engine-bench ceilings|kernels|model [options]\n\n"
         "  --backend NAME   cuda (default), simt, ref\n"
         "  --model NAME     of model: %s\n"
-        "  --dtype NAME     bf16 (default), f16, q8_0, q4_0, q4_1, q4_k, q6_k\n"
+        "  --dtype NAME     bf16 (default), fp8 (of model), f16, q8_0, q4_0, q4_1, q4_k, q6_k\n"
         "  --batch N@C,..   N sequences decode together, each after C positions; default 1@256\n"
         "  --prompt N       tokens of a prompt to measure; default 0: none\n"
         "  --small          sizes for the emulator\n"
@@ -70,7 +70,8 @@ static bool take_option(int c, struct bench_options *o, const char **json)
         return (o->shape = synth_find(optarg)) != NULL;
     case 'd':
         o->dtype_name = optarg;
-        return synth_dtype(optarg, &o->dtype);
+        o->is_fp8 = strcmp(optarg, "fp8") == 0;
+        return synth_dtype(o->is_fp8 ? "bf16" : optarg, &o->dtype);
     case 'b':
         return read_batches(optarg, o);
     case 'p':

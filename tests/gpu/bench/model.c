@@ -63,6 +63,7 @@ static int open_model(struct run *r, struct err *e)
     int fd = -1, rc;
     size_up(r, &n_blocks);
     const struct model_options options = {.backend = o->backend,
+                                          .has_fp8_weights = o->is_fp8,
                                           .n_kv_blocks = n_blocks,
                                           .max_batch_tokens = r->chunk,
                                           .max_batch_rows = r->max_seq};
@@ -159,7 +160,7 @@ static double weight_bytes(const struct bench_options *o)
     uint32_t elements = 1;
     size_t bytes = 0;
     (void)dtype_layout(o->dtype, &elements, &bytes);
-    return (double)bytes / elements;
+    return o->is_fp8 ? 1 : (double)bytes / elements;
 }
 
 /* Of one sequence's cache: keys and values in two bytes each. */

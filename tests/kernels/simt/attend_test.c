@@ -221,7 +221,9 @@ static uint32_t cut(const struct problem *p, struct prompt_tile *tile)
     return n;
 }
 
-static void run(const struct problem *p, bool is_prompt, float *y, size_t n)
+enum way { SINGLE, BY_WARPS, BY_WARPGROUP };
+
+static void run(const struct problem *p, enum way way, float *y, size_t n)
 {
     struct err e;
     const struct shape *s = p->s;
@@ -256,10 +258,13 @@ static void run(const struct problem *p, bool is_prompt, float *y, size_t n)
                                   .kv_format = p->format,
                                   .window = s->window,
                                   .max_chunks = CHUNKS,
+                                  .n_blocks = N_SEQ * TABLE,
                                   .scale = 0.125f};
-    if (is_prompt)
+    if (way == BY_WARPS)
         TEST_KERNELS.prompt(&a, stream);
-    for (int i = 0; i < 2 && !is_prompt; i++) /* the first leaves the counts as it found them */
+    if (way == BY_WARPGROUP)
+        assert_true(TEST_KERNELS.prompt_wgmma(&a, stream));
+    for (int i = 0; i < 2 && way == SINGLE; i++) /* the first leaves the counts as it found them */
         TEST_KERNELS.attend(&a, stream);
     TEST_DEV.copy(y, a.y, n * sizeof *y, DEV_TO_HOST, stream);
     int rc = TEST_DEV.sync(stream, &e);
@@ -284,29 +289,39 @@ static void compare(const struct problem *p, unsigned order, const float *got, c
                  p->s->d_head, p->s->window, p->n_tok, order, sqrt(error / size));
 }
 
+/* Which ways there are for the problem. */
+static bool has_way(const struct problem *p, enum way way, bool is_run)
+{
+    return way == SINGLE || (is_run && (way == BY_WARPS || p->bytes == 2));
+}
+
 static void check(const struct problem *p, bool is_run, unsigned n_orders)
 {
     const struct shape *s = p->s;
+    bool is_first = true;
     size_t n = (size_t)p->n_tok * s->n_head * s->d_head;
     double *want = calloc(n, sizeof *want);
-    float *got = calloc(n, sizeof *got), *single = calloc(n, sizeof *single);
-    assert_true(want && got && single);
+    float *got = calloc(n, sizeof *got), *first = calloc(n, sizeof *first);
+    assert_true(want && got && first);
     for (uint32_t t = 0; t < p->n_tok; t++)
         for (uint32_t h = 0; h < s->n_head; h++)
             attend_in_double(p, t, h, want + ((size_t)t * s->n_head + h) * s->d_head);
-    for (unsigned order = 0; order < n_orders; order++) {
-        simt_set_order(order);
-        run(p, is_run, got, n);
-        compare(p, order, got, want, n);
-    }
-    if (is_run && n_orders > 1) {
-        run(p, false, single, n);
-        compare(p, 0, single, want, n);
-        assert_memory_equal(single, got, n * sizeof *got);
+    for (unsigned way = 0; way <= BY_WARPGROUP; way++) {
+        for (unsigned order = 0; order < n_orders && has_way(p, way, is_run); order++) {
+            if (is_run && way == SINGLE && (order > 0 || n_orders == 1))
+                break; /* all orders: test_single_tokens */
+            simt_set_order(order);
+            run(p, way, got, n);
+            compare(p, order, got, want, n);
+            if (is_first)
+                memcpy(first, got, n * sizeof *got);
+            is_first = false;
+            assert_memory_equal(first, got, n * sizeof *got);
+        }
     }
     free(want);
     free(got);
-    free(single);
+    free(first);
 }
 
 /* All orders for one type of each shape (where accesses are watched, one shape of each type), the

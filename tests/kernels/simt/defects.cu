@@ -179,6 +179,15 @@ __global__ void named(buffers b, int bug)
     b.out[t] = s[63 - t] - b.in[63 - t] + b.in[t];
 }
 
+/* May run beside the kernel that writes what it reads. */
+__global__ void started_early(buffers b, int bug)
+{
+    int t = (int)threadIdx.x;
+    if (!bug)
+        grid_wait();
+    b.out[t] = b.in[t];
+}
+
 enum { TILE = 64, STAGES = 2, STEPS = 5, TILE_BYTES = TILE * TILE * 2 };
 
 __device__ void store_tile(float *out, const float (&d)[32])
@@ -189,6 +198,63 @@ __device__ void store_tile(float *out, const float (&d)[32])
             d[e];
 }
 
+/* What `pipelined` leaves out. */
+enum pipeline_bug {
+    NO_EMPTY_WAIT = 1,
+    NO_FULL_WAIT,
+    NO_LAST_WAIT,
+    NO_PROXY_FENCE, /* of `stored` */
+    NO_INIT_FENCE,
+    NO_WGMMA_FENCE,
+    EARLY_ARRIVE,
+    NO_STORE_FENCE,
+    NO_BARRIER,
+};
+typedef mbarrier stage_barriers[STAGES];
+
+__device__ void begin_stages(unsigned char *tiles, stage_barriers &full, stage_barriers &empty,
+                             int bug)
+{
+    int t = (int)threadIdx.x;
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) {
+            mbarrier_init(&full[i], 1);
+            mbarrier_init(&empty[i], 128);
+        }
+        if (bug != NO_INIT_FENCE)
+            fence_mbarrier_init();
+    }
+    for (int i = t; i < STAGES * 2 * TILE_BYTES / 16; i += 160)
+        st128(tiles + i * 16, {}); /* what copies write over */
+    if (bug != NO_STORE_FENCE)
+        fence_proxy_async();
+    if (bug != NO_BARRIER)
+        __syncthreads();
+}
+
+__device__ void copy_stages(unsigned char *tiles, stage_barriers &full, stage_barriers &empty,
+                            const tensor_map &a, const tensor_map &b, int bug)
+{
+    for (int i = 0; i < STEPS; i++) {
+        unsigned char *at = tiles + i % STAGES * 2 * TILE_BYTES;
+        if (i >= STAGES && bug != NO_EMPTY_WAIT)
+            mbarrier_wait(&empty[i % STAGES], (unsigned)(i / STAGES & 1) ^ 1);
+        mbarrier_expect(&full[i % STAGES], 2 * TILE_BYTES);
+        tensor_load(at, &a, i * TILE, 0, &full[i % STAGES]);
+        tensor_load(at + TILE_BYTES, &b, i * TILE, 0, &full[i % STAGES]);
+    }
+}
+
+__device__ void multiply_stage(const unsigned char *at, float (&d)[32], int bug)
+{
+    if (bug != NO_WGMMA_FENCE)
+        wgmma_fence();
+    for (int k = 0; k < 4; k++)
+        wgmma_tiles(d, tile_descriptor(at + k * 32), tile_descriptor(at + TILE_BYTES + k * 32),
+                    bf16());
+    wgmma_commit();
+}
+
 /* One 64 x 64 product over STEPS tiles: thread 128 copies, the first 128 multiply. */
 __global__ void pipelined(float *out, const __grid_constant__ tensor_map a,
                           const __grid_constant__ tensor_map b, int bug)
@@ -196,44 +262,27 @@ __global__ void pipelined(float *out, const __grid_constant__ tensor_map a,
     SMEM_DYN(unsigned char, tiles);
     SMEM(mbarrier, full, [STAGES]);
     SMEM(mbarrier, empty, [STAGES]);
-    int t = (int)threadIdx.x;
-    if (t == 0) {
-        for (int i = 0; i < STAGES; i++) {
-            mbarrier_init(&full[i], 1);
-            mbarrier_init(&empty[i], 128);
-        }
-        fence_mbarrier_init();
-    }
-    __syncthreads();
-    if (t >= 128) {
-        for (int i = 0; t == 128 && i < STEPS; i++) {
-            unsigned char *at = tiles + i % STAGES * 2 * TILE_BYTES;
-            if (i >= STAGES && bug != 1)
-                mbarrier_wait(&empty[i % STAGES], (unsigned)(i / STAGES & 1) ^ 1);
-            mbarrier_expect(&full[i % STAGES], 2 * TILE_BYTES);
-            tensor_load(at, &a, i * TILE, 0, &full[i % STAGES]);
-            tensor_load(at + TILE_BYTES, &b, i * TILE, 0, &full[i % STAGES]);
-        }
+    begin_stages(tiles, full, empty, bug);
+    if (threadIdx.x == 128)
+        copy_stages(tiles, full, empty, a, b, bug);
+    if (threadIdx.x >= 128)
         return;
-    }
     float d[32];
     for (int i = 0; i < 32; i++)
         d[i] = 0;
     for (int i = 0; i < STEPS; i++) {
-        unsigned char *at = tiles + i % STAGES * 2 * TILE_BYTES;
-        if (bug != 2)
+        if (bug != NO_FULL_WAIT)
             mbarrier_wait(&full[i % STAGES], (unsigned)(i / STAGES & 1));
-        wgmma_fence();
-        for (int k = 0; k < 4; k++)
-            wgmma_64x64x16(d, tile_descriptor(at + k * 32),
-                           tile_descriptor(at + TILE_BYTES + k * 32));
-        wgmma_commit();
-        if (bug != 3 || i + 1 < STEPS)
+        multiply_stage(tiles + i % STAGES * 2 * TILE_BYTES, d, bug);
+        if (bug == EARLY_ARRIVE)
+            mbarrier_arrive(&empty[i % STAGES]);
+        if (bug != NO_LAST_WAIT || i + 1 < STEPS)
             wgmma_wait<0>(d);
-        mbarrier_arrive(&empty[i % STAGES]);
+        if (bug != EARLY_ARRIVE)
+            mbarrier_arrive(&empty[i % STAGES]);
     }
     store_tile(out, d);
-    if (bug == 3)
+    if (bug == NO_LAST_WAIT)
         wgmma_wait<0>(d);
 }
 
@@ -255,8 +304,8 @@ __global__ void stored(float *out, const bf16 *a, const bf16 *b, int pitch, int 
         d[i] = 0;
     wgmma_fence();
     for (int k = 0; k < 4; k++)
-        wgmma_64x64x16(d, tile_descriptor(tiles + k * 32),
-                       tile_descriptor(tiles + TILE_BYTES + k * 32));
+        wgmma_tiles(d, tile_descriptor(tiles + k * 32),
+                    tile_descriptor(tiles + TILE_BYTES + k * 32), bf16());
     wgmma_commit();
     wgmma_wait<0>(d);
     store_tile(out, d);
@@ -372,6 +421,18 @@ bool missing_event(dev_stream *s, int bug)
     return true;
 }
 
+bool missing_grid_wait(dev_stream *s, int bug)
+{
+    on_device<float> in(ramp(N), s), middle(N), out(N);
+    KERNEL_LAUNCH(exchange_in_warp, dim3(1), dim3(N), 0, s, buffers{in.p, middle.p, NULL}, 0);
+    KERNEL_LAUNCH_EARLY(started_early, dim3(1), dim3(N), 0, s, buffers{middle.p, out.p, NULL}, bug);
+    std::vector<float> got = out.get(N, s);
+    for (unsigned i = 0; i < N; i++)
+        if (got[i] != (float)mirrored(i) + 1)
+            return false;
+    return true;
+}
+
 std::vector<bf16> small_numbers(size_t n, unsigned seed)
 {
     std::vector<bf16> v(n);
@@ -397,13 +458,16 @@ bool is_product(const std::vector<float> &got, const std::vector<bf16> &a,
 
 template <int BUG> bool tiles(dev_stream *s, int bug)
 {
-    int k = BUG == 4 ? TILE : TILE * STEPS;
+    int k = BUG == NO_PROXY_FENCE ? TILE : TILE * STEPS;
     std::vector<bf16> ha = small_numbers((size_t)(TILE * k), 3),
                       hb = small_numbers((size_t)(TILE * k), 5);
     on_device<bf16> a(ha, s), b(hb, s);
     on_device<float> out(TILE * TILE);
-    tensor_map ma = {a.p, k, TILE, k * 2L, TILE, TILE}, mb = {b.p, k, TILE, k * 2L, TILE, TILE};
-    if (BUG == 4)
+    tensor_map ma, mb;
+    if (!tensor_map_of(&ma, a.p, (unsigned)k, TILE, (size_t)k * 2, TILE) ||
+        !tensor_map_of(&mb, b.p, (unsigned)k, TILE, (size_t)k * 2, TILE))
+        return false;
+    if (BUG == NO_PROXY_FENCE)
         KERNEL_LAUNCH(stored, dim3(1), dim3(128), 2 * TILE_BYTES, s, out.p, a.p, b.p, k, bug);
     else
         KERNEL_LAUNCH(pipelined, dim3(1), dim3(160), 2 * STAGES * TILE_BYTES, s, out.p, ma, mb,
@@ -430,10 +494,17 @@ const defect DEFECTS[] = {
     {"barrier never reached", "deadlock", DEFECT_SEEN_BY_ALL, simple<missed_barrier, same>},
     {"missing named barrier", "shared read", DEFECT_SEEN_BY_ALL, simple<named, same>},
     {"missing event", "", DEFECT_SEEN_BY_ALL, missing_event},
-    {"slot reused too early", "", DEFECT_SEEN_BY_ALL, tiles<1>},
-    {"slot read too early", "", DEFECT_SEEN_BY_ALL, tiles<2>},
-    {"accumulator in flight", "", DEFECT_SEEN_BY_ALL, tiles<3>},
-    {"missing proxy fence", "proxy", DEFECT_SEEN_BY_CHECK, tiles<4>},
+    {"missing grid wait", "grid_wait", DEFECT_SEEN_BY_CHECK, missing_grid_wait},
+    {"slot reused too early", "", DEFECT_SEEN_BY_ALL, tiles<NO_EMPTY_WAIT>},
+    {"slot read too early", "", DEFECT_SEEN_BY_ALL, tiles<NO_FULL_WAIT>},
+    {"accumulator in flight", "", DEFECT_SEEN_BY_ALL, tiles<NO_LAST_WAIT>},
+    {"missing proxy fence", "proxy", DEFECT_SEEN_BY_CHECK, tiles<NO_PROXY_FENCE>},
+    {"missing fence of mbarriers", "init", DEFECT_SEEN_BY_ALL, tiles<NO_INIT_FENCE>},
+    {"missing wgmma fence", "wgmma_fence", DEFECT_SEEN_BY_ALL, tiles<NO_WGMMA_FENCE>},
+    {"slot handed back before the wait", "unsynchronised", DEFECT_SEEN_BY_CHECK,
+     tiles<EARLY_ARRIVE>},
+    {"copy over ordinary stores", "proxy", DEFECT_SEEN_BY_CHECK, tiles<NO_STORE_FENCE>},
+    {"mbarrier used before its init", "", DEFECT_SEEN_BY_CHECK, tiles<NO_BARRIER>},
 };
 
 } // namespace

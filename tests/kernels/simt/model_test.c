@@ -31,7 +31,7 @@ struct opened {
 };
 
 static void open_with(struct opened *o, const char *path, const char *backend,
-                      enum model_kv_type kv_type)
+                      enum model_kv_type kv_type, bool has_fp8_weights)
 {
     struct err e;
     struct gguf *g;
@@ -39,6 +39,7 @@ static void open_with(struct opened *o, const char *path, const char *backend,
                                           .n_threads = 1,
                                           .n_kv_blocks = N_BLOCKS,
                                           .kv_type = kv_type,
+                                          .has_fp8_weights = has_fp8_weights,
                                           .max_batch_tokens = MAX_BATCH,
                                           .max_batch_rows = MAX_BATCH};
     assert_ok(gguf_open(&g, path, &e), &e);
@@ -51,7 +52,7 @@ static void open_with(struct opened *o, const char *path, const char *backend,
 
 static void open_file(struct opened *o, const char *path, const char *backend)
 {
-    open_with(o, path, backend, MODEL_KV_F16);
+    open_with(o, path, backend, MODEL_KV_F16, false);
 }
 
 static void close_file(struct opened *o)
@@ -98,32 +99,39 @@ static bool is_near_tie(const struct opened *o, uint32_t best, uint32_t other)
     return gap < TIE * ((double)o->logits[best] - mean);
 }
 
-static void compare_tokens(const char *path, const int32_t *prompt, uint32_t n_prompt,
-                           uint32_t n_new)
+/* Closes both. */
+static void compare_opened(struct opened *cpu, struct opened *simt, const int32_t *prompt,
+                           uint32_t n_prompt, uint32_t n_new)
 {
-    struct opened cpu, simt;
     int32_t token[MAX_LEN];
     uint32_t n_ties = 0;
     char text[300];
     memcpy(token, prompt, n_prompt * sizeof *token);
-    open_file(&cpu, path, "cpu");
-    open_file(&simt, path, TEST_BACKEND);
     for (uint32_t i = 0, first = 0, n = n_prompt; i < n_new; i++, first += n, n = 1) {
-        advance(&cpu, token, first, n);
-        advance(&simt, token, first, n);
+        advance(cpu, token, first, n);
+        advance(simt, token, first, n);
         if (simt_take_reports(text, sizeof text))
             fail_msg("%s", text);
-        uint32_t want = best_of(cpu.logits, cpu.n_vocab, UINT32_MAX);
-        uint32_t got = best_of(simt.logits, simt.n_vocab, UINT32_MAX);
-        if (got != want && !is_near_tie(&cpu, want, got))
-            fail_msg("token %u: %u, on cpu %u", i, got, want);
+        uint32_t want = best_of(cpu->logits, cpu->n_vocab, UINT32_MAX);
+        uint32_t got = best_of(simt->logits, simt->n_vocab, UINT32_MAX);
+        if (got != want && !is_near_tie(cpu, want, got))
+            fail_msg("token %u: %u, wanted %u", i, got, want);
         n_ties += got != want;
         token[first + n] = (int32_t)want;
     }
     print_message("%u tokens, %u of them other ones at a near tie\n", n_new, n_ties);
     assert_true(n_ties <= n_new / 8);
-    close_file(&cpu);
-    close_file(&simt);
+    close_file(cpu);
+    close_file(simt);
+}
+
+static void compare_tokens(const char *path, const int32_t *prompt, uint32_t n_prompt,
+                           uint32_t n_new)
+{
+    struct opened cpu, simt;
+    open_file(&cpu, path, "cpu");
+    open_file(&simt, path, TEST_BACKEND);
+    compare_opened(&cpu, &simt, prompt, n_prompt, n_new);
 }
 
 static void write_tiny(const struct tiny_model *t, char path[40])
@@ -149,6 +157,22 @@ static void test_tokens(void **state)
         compare_tokens(path, prompt, sizeof prompt / sizeof *prompt, simt_is_checked() ? 3 : 16);
         unlink(path);
     }
+}
+
+/* bf16 weights kept as fp8, against the reference's own. */
+static void test_fp8_weights(void **state)
+{
+    static const int32_t prompt[] = {1, 80, 75, 90, 104, 2, 33, 41, 55};
+    struct tiny_model t = tiny_model_default();
+    struct opened ref, simt;
+    char path[40];
+    (void)state;
+    t.matrix_dtype = t.embedding_dtype = DTYPE_BF16;
+    write_tiny(&t, path);
+    open_with(&ref, path, "ref", MODEL_KV_F16, true);
+    open_with(&simt, path, TEST_BACKEND, MODEL_KV_F16, true);
+    compare_opened(&ref, &simt, prompt, sizeof prompt / sizeof *prompt, simt_is_checked() ? 2 : 8);
+    unlink(path);
 }
 
 static double kl_divergence(const float *p, const float *q, uint32_t n)
@@ -187,7 +211,7 @@ static void test_cache_types(void **state)
         struct opened plain, other;
         double kl = 0;
         open_file(&plain, path, "simt");
-        open_with(&other, path, "simt", CASES[c].type);
+        open_with(&other, path, "simt", CASES[c].type, false);
         for (uint32_t first = 0, n = 8; first < LEN; first += n, n = 1) {
             advance(&plain, token, first, n);
             advance(&other, token, first, n);
@@ -341,8 +365,8 @@ static void test_real_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens), cmocka_unit_test(test_cache_types),
-        cmocka_unit_test(test_same_bits_in_any_batch), cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_real_model)};
+        cmocka_unit_test(test_tokens),      cmocka_unit_test(test_fp8_weights),
+        cmocka_unit_test(test_cache_types), cmocka_unit_test(test_same_bits_in_any_batch),
+        cmocka_unit_test(test_graphs),      cmocka_unit_test(test_real_model)};
     return cmocka_run_group_tests_name("kernels.simt.model", tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
  * values: 2^-11 each, and of a score up to 10: 2e-3. int8 ones: the reference rounds the same way,
  * so that only a value at a rounding's edge differs: 2e-3. bf16: 2^-8 each in place of
  * 2^-11: 1.6e-2. fp8: 2^-4: 0.12; the reference of both keeps floats. Add and gate keep the bound
- * of their product. */
+ * of their product. fp8 weights: the reference rounds the same way, so the bound of tensor cores;
+ * the rounding itself, up to 2^-4 of a weight: 0.04. */
 #include "tests/kernels/op_cases.h"
 #include "tests/kernels/simt/device.h"
 
@@ -152,6 +153,48 @@ static void test_extreme_values(void **state)
     check(&in, 1);
 }
 
+/* Weights kept as fp8: one token and several, columns that fill no group, all orders. */
+static void test_fp8_weights(void **state)
+{
+    static const uint32_t TOKENS[] = {1, 5, 13, 40}, WIDTHS[] = {96, 256, 33, 72};
+    struct inputs in;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        make_inputs(&in, DTYPE_BF16, TOKENS[i], WIDTHS[i], WIDTHS[3 - i] + 1, 16, 3, 1);
+        in.has_fp8_weights = true;
+        check(&in, i < 3 ? SIMT_ORDERS : 1);
+    }
+}
+
+/* What rounding costs, and that it happens. */
+static void test_fp8_rounding(void **state)
+{
+    const struct flavour device = {&TEST_KERN, NULL};
+    struct outcome want, got;
+    struct inputs in;
+    (void)state;
+    make_inputs(&in, DTYPE_BF16, 8, 256, 256, 32, 3, 1);
+    assert_true(compute(&device, &in, 1, &want));
+    in.has_fp8_weights = true;
+    assert_true(compute(&device, &in, 1, &got));
+    double d = distance(got.plain, want.plain, (size_t)8 * (in.q_width + 2 * in.kv_width));
+    if (!(d > 0.01 && d < 0.04))
+        fail_msg("fp8 weights are off by %.2e", d);
+    free_outcome(&got);
+    free_outcome(&want);
+    free_inputs(&in);
+}
+
+static void test_fp8_refused(void **state)
+{
+    const struct kern_options o = {.n_threads = 1, .max_tok = 1, .has_fp8_weights = true};
+    struct err e;
+    struct kern_device *d;
+    (void)state;
+    assert_int_equal(KERN_CPU.open(&d, &o, &e), ERR_UNSUPPORTED);
+    assert_non_null(strstr(e.msg, "engine.weights file"));
+}
+
 static void test_head_size_refused(void **state)
 {
     struct err e;
@@ -189,11 +232,11 @@ static void test_caches_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_odd_shapes),
-                                       cmocka_unit_test(test_extras),
-                                       cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_extreme_values),
-                                       cmocka_unit_test(test_head_size_refused),
-                                       cmocka_unit_test(test_caches_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_odd_shapes),    cmocka_unit_test(test_extras),
+        cmocka_unit_test(test_types),         cmocka_unit_test(test_extreme_values),
+        cmocka_unit_test(test_fp8_weights),   cmocka_unit_test(test_fp8_rounding),
+        cmocka_unit_test(test_fp8_refused),   cmocka_unit_test(test_head_size_refused),
+        cmocka_unit_test(test_caches_refused)};
     return cmocka_run_group_tests_name("kernels.simt.ops", tests, NULL, NULL);
 }

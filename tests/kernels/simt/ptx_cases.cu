@@ -209,6 +209,56 @@ __global__ void from_numbers(const uint32_t *in, uint32_t *out)
     out[3 * i + 2] = plain_bits(to_float(fp8{(uint8_t)(in[i] >> 16)}));
 }
 
+__global__ void pairs_of_fp8(const uint32_t *in, uint32_t *out)
+{
+    unsigned i = blockIdx.x * 128 + threadIdx.x;
+    out[i] = pair_of_fp8(in[i] & 0xFFFF);
+}
+
+/* What would be NaN counts as the number that follows 448. */
+void expect_pairs_of_fp8(const uint32_t *in, uint32_t *out)
+{
+    for (int i = 0; i < 1024; i++) {
+        uint32_t half[2];
+        for (int j = 0; j < 2; j++) {
+            unsigned b = in[i] >> (8 * j) & 255;
+            int exponent = (int)(b >> 3 & 15), fraction = (int)(b & 7);
+            float v = exponent ? ldexpf((float)(8 + fraction), exponent - 10)
+                               : ldexpf((float)fraction, -9);
+            put_float(&half[j], b & 0x80 ? -v : v);
+        }
+        out[i] = half[0] >> 16 | half[1];
+    }
+}
+
+/* ---- dependent launches ---- */
+
+__global__ void ahead(const uint32_t *in, uint32_t *out)
+{
+    grid_release();
+    out[128 + threadIdx.x] = in[threadIdx.x] + 1;
+}
+
+__global__ void early(uint32_t *out)
+{
+    grid_wait();
+    out[threadIdx.x] = out[128 + threadIdx.x] + 1;
+}
+
+void run_dependent(const uint32_t *in, uint32_t *out, dev_stream *s)
+{
+    KERNEL_LAUNCH(ahead, dim3(1), dim3(128), 0, s, in, out);
+    KERNEL_LAUNCH_EARLY(early, dim3(1), dim3(128), 0, s, out);
+}
+
+void expect_dependent(const uint32_t *in, uint32_t *out)
+{
+    for (int i = 0; i < 128; i++) {
+        out[i] = in[i] + 2;
+        out[128 + i] = in[i] + 1;
+    }
+}
+
 /* ---- tensor copies, mbarriers, wgmma ---- */
 
 __global__ void tensor_box(const __grid_constant__ tensor_map map, uint32_t *out)
@@ -246,24 +296,34 @@ void expect_tensor_box(const uint32_t *in, uint32_t *out)
     }
 }
 
-/* in: a and b [64][64]; out: d [64][64] = a b^T. */
-__global__ void tiles(const uint32_t *in, uint32_t *out)
+/* in: a and b [64][64]; out: d [64][64] = a b^T, or a b with a in registers. */
+template <class T, bool IS_ROWS> __global__ void tiles(const uint32_t *in, uint32_t *out)
 {
     SMEM_DYN(unsigned char, tile);
     unsigned t = threadIdx.x;
     for (unsigned i = t; i < 2 * TILE * 8; i += 128) {
         unsigned r = i / 8, at = r * 128 + ((i % 8) ^ (r & 7)) * 16;
-        st128(tile + at, ld128(in + 4 * i));
+        for (unsigned j = 0; j < 4; j++)
+            *(unsigned *)(tile + at + 4 * j) = operand(in[4 * i + j], T());
     }
     fence_proxy_async();
     bar_sync(1, 128);
     float d[ACCUMULATORS];
+    unsigned a[4][4];
     for (int i = 0; i < ACCUMULATORS; i++)
         d[i] = 0;
+    for (unsigned i = 0; i < 16; i++) {
+        unsigned row = t / 32 * 16 + t % 32 / 4 + i % 2 * 8, k = i / 4 * 8 + t % 4 + i / 2 % 2 * 4;
+        a[i / 4][i % 4] = operand(in[row * (TILE / 2) + k], T());
+    }
     wgmma_fence();
-    for (int k = 0; k < 4; k++)
-        wgmma_64x64x16(d, tile_descriptor(tile + k * 32),
-                       tile_descriptor(tile + TILE_BYTES + k * 32));
+    for (int k = 0; k < 4; k++) {
+        if (IS_ROWS)
+            wgmma_rows(d, a[k], tile_descriptor(tile + TILE_BYTES + k * 2048), T());
+        else
+            wgmma_tiles(d, tile_descriptor(tile + k * 32),
+                        tile_descriptor(tile + TILE_BYTES + k * 32), T());
+    }
     wgmma_commit();
     wgmma_wait<0>(d);
     for (unsigned e = 0; e < ACCUMULATORS; e++) {
@@ -273,13 +333,14 @@ __global__ void tiles(const uint32_t *in, uint32_t *out)
     }
 }
 
-void expect_tiles(const uint32_t *in, uint32_t *out)
+template <bool IS_ROWS> void expect_tiles(const uint32_t *in, uint32_t *out)
 {
     for (int r = 0; r < TILE; r++) {
         for (int c = 0; c < TILE; c++) {
             float sum = 0;
             for (int k = 0; k < TILE; k++)
-                sum += small_at(in, r * TILE + k) * small_at(in + TILE_WORDS, c * TILE + k);
+                sum += small_at(in, r * TILE + k) *
+                       small_at(in + TILE_WORDS, IS_ROWS ? k * TILE + c : c * TILE + k);
             put_float(out + r * TILE + c, sum);
         }
     }
@@ -325,39 +386,11 @@ void run(const uint32_t *in, uint32_t *out, dev_stream *s)
     KERNEL_LAUNCH(KERNEL, dim3(BLOCKS), dim3(THREADS), SHARED, s, in, out);
 }
 
-#ifdef __CUDACC__
-/* The driver's encoder, found through the runtime: nothing links libcuda. */
-static bool encode(tensor_map *map, const uint32_t *in)
-{
-    typedef CUresult encoder(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                             const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                             const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                             CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    void *f = NULL;
-    cudaDriverEntryPointQueryResult found;
-    const cuuint64_t size[2] = {WIDE, HIGH}, pitch[1] = {WIDE * 2};
-    const cuuint32_t box[2] = {TILE, BOX_HIGH}, step[2] = {1, 1};
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault,
-                                         &found) != cudaSuccess ||
-        !f)
-        return false;
-    return ((encoder *)f)(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)in, size, pitch, box,
-                          step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                          CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-#else
-static bool encode(tensor_map *map, const uint32_t *in)
-{
-    *map = tensor_map{in, WIDE, HIGH, WIDE * 2, TILE, BOX_HIGH};
-    return true;
-}
-#endif
-
 void run_tensor_box(const uint32_t *in, uint32_t *out, dev_stream *s)
 {
     tensor_map map;
-    if (encode(&map, in)) /* else out stays as it was, which is wrong */
+    if (tensor_map_of(&map, in, WIDE, HIGH, WIDE * 2,
+                      BOX_HIGH)) /* else out stays as it was, which is wrong */
         KERNEL_LAUNCH(tensor_box, dim3(1), dim3(128), 2 * BOX_HIGH * 128, s, map, out);
 }
 
@@ -378,7 +411,15 @@ extern "C" const ptx_case TABLE[] = {
     {"to_float", PTX_BITS, 1024, 3072, run<from_numbers, 8, 128, 0>, NULL},
     {"mbarrier", PTX_BITS, 512, 512, run<handover, 1, 128, 0>, expect_handover},
     {"tensor_load", PTX_BITS, WIDE *HIGH / 2, 2 * BOX_HIGH * 32, run_tensor_box, expect_tensor_box},
-    {"wgmma_64x64x16, bar_sync", PTX_SMALL, 2 * TILE_WORDS, TILE *TILE,
-     run<tiles, 1, 128, 2 * TILE_BYTES>, expect_tiles},
+    {"pair_of_fp8", PTX_BITS, 1024, 1024, run<pairs_of_fp8, 8, 128, 0>, expect_pairs_of_fp8},
+    {"grid_wait, grid_release", PTX_BITS, 128, 256, run_dependent, expect_dependent},
+    {"wgmma_tiles bf16, bar_sync", PTX_SMALL, 2 * TILE_WORDS, TILE *TILE,
+     run<tiles<bf16, false>, 1, 128, 2 * TILE_BYTES>, expect_tiles<false>},
+    {"wgmma_tiles f16", PTX_SMALL, 2 * TILE_WORDS, TILE *TILE,
+     run<tiles<f16, false>, 1, 128, 2 * TILE_BYTES>, expect_tiles<false>},
+    {"wgmma_rows bf16", PTX_SMALL, 2 * TILE_WORDS, TILE *TILE,
+     run<tiles<bf16, true>, 1, 128, 2 * TILE_BYTES>, expect_tiles<true>},
+    {"wgmma_rows f16", PTX_SMALL, 2 * TILE_WORDS, TILE *TILE,
+     run<tiles<f16, true>, 1, 128, 2 * TILE_BYTES>, expect_tiles<true>},
     {NULL, PTX_BITS, 0, 0, NULL, NULL},
 };

@@ -55,11 +55,12 @@ static uint64_t moved(const void *p, size_t n, bool is_write)
 /* Sixteenths of a byte that the streams beside `low` keep for 32 weights (pack.c). */
 static const struct weight_type {
     uint32_t dtype, high, scale, super;
+    bool is_fp8; /* of bf16, with four bytes a row */
 } TYPES[] = {
-    {DTYPE_Q4_0, 0, 32, 0},  {DTYPE_Q4_1, 0, 64, 0},   {DTYPE_Q8_0, 0, 32, 0},
-    {DTYPE_Q4_K, 0, 32, 0},  {DTYPE_Q6_K, 128, 32, 4}, {DTYPE_BF16, 0, 0, 0},
-    {DTYPE_F16, 0, 0, 0},    {DTYPE_Q5_0, 64, 32, 0},  {DTYPE_Q5_1, 64, 64, 0},
-    {DTYPE_Q5_K, 64, 32, 0}, {DTYPE_F32, 0, 0, 0},
+    {DTYPE_Q4_0, 0, 32, 0, false},  {DTYPE_Q4_1, 0, 64, 0, false},   {DTYPE_Q8_0, 0, 32, 0, false},
+    {DTYPE_Q4_K, 0, 32, 0, false},  {DTYPE_Q6_K, 128, 32, 4, false}, {DTYPE_BF16, 0, 0, 0, false},
+    {DTYPE_F16, 0, 0, 0, false},    {DTYPE_Q5_0, 64, 32, 0, false},  {DTYPE_Q5_1, 64, 64, 0, false},
+    {DTYPE_Q5_K, 64, 32, 0, false}, {DTYPE_F32, 0, 0, 0, false},     {DTYPE_BF16, 0, 0, 0, true},
 };
 enum { N_TYPES = sizeof TYPES / sizeof *TYPES };
 
@@ -68,10 +69,16 @@ static uint64_t panel_reads(const struct weight_type *t, const struct panel *w)
     size_t n = (size_t)w->rows * (w->cols / 32);
     return moved(w->low, (size_t)w->rows * w->units * 16, false) +
            moved(w->high, n * t->high / 16, false) + moved(w->scale, n * t->scale / 16, false) +
-           moved(w->super, n * t->super / 16, false);
+           moved(w->super, n * t->super / 16, false) +
+           (t->is_fp8 ? moved(w->scale, w->rows * sizeof(float), false) : 0);
 }
 
-/* Bytes of the matrix in its file; the device keeps not one more. */
+static const char *name_of(const struct weight_type *t)
+{
+    return t->is_fp8 ? "fp8" : dtype_name(t->dtype);
+}
+
+/* Bytes of the matrix in its file, or as fp8; the device keeps not one more. */
 static uint64_t open_matrix(const struct weight_type *t, uint32_t rows, uint32_t cols,
                             const struct kern_matrix **m)
 {
@@ -84,9 +91,10 @@ static uint64_t open_matrix(const struct weight_type *t, uint32_t rows, uint32_t
     tiny_random_blocks(&r, t->dtype, (size_t)rows * cols, 0.1, &b);
     assert_false(b.failed);
     const struct kern_part part = {t->dtype, rows, b.p};
+    device->has_fp8_weights = t->is_fp8;
     assert_ok(device_matrix(device, cols, &part, 1, m, &e), &e);
-    assert_int_equal(device->weight_bytes - before, b.n);
-    uint64_t bytes = b.n;
+    uint64_t bytes = t->is_fp8 ? (cols + sizeof(float)) * rows : b.n;
+    assert_int_equal(device->weight_bytes - before, bytes);
     buf_free(&b);
     return bytes;
 }
@@ -119,7 +127,7 @@ static void test_products(void **state)
         simt_log_begin();
         device_products(device, a, m);
         launched();
-        snprintf(what, sizeof what, "product %s [%u x %u]", dtype_name(TYPES[i].dtype), rows, cols);
+        snprintf(what, sizeof what, "product %s [%u x %u]", name_of(&TYPES[i]), rows, cols);
         expect_ratio(what, must, panel_reads(&TYPES[i], &m->panel[0]));
     }
 }
@@ -164,7 +172,7 @@ static void test_experts(void **state)
         launched();
         for (uint32_t x = 0; x < N; x++)
             reads += panel_reads(&TYPES[i], &a.panel[x]);
-        snprintf(what, sizeof what, "experts %s, 2 of 4", dtype_name(TYPES[i].dtype));
+        snprintf(what, sizeof what, "experts %s, 2 of 4", name_of(&TYPES[i]));
         expect_ratio(what, must, reads);
     }
 }
@@ -251,6 +259,45 @@ static void test_attention(void **state)
                 attend(&ATTENTIONS[i], &CACHES[t]);
 }
 
+/* A run of tokens that are one block's rows: keys and values once, in whole units of 64. */
+static void test_prompts(void **state)
+{
+    enum { RUN = 32, HEADS = 2, D_HEAD = 64, CONTEXT = 1000 };
+    static const struct attention_case shape = {HEADS, 1, D_HEAD, CONTEXT, 0};
+    static const struct prompt_tile tile = {0, RUN};
+    uint32_t position[RUN];
+    struct cache k = open_cache(&shape, &CACHES[KV_BF16]);
+    (void)state;
+    for (uint32_t i = 0; i < RUN; i++)
+        position[i] = CONTEXT - RUN + i;
+    k.step.position = upload(position, sizeof position);
+    k.step.seq = upload_filled(0, sizeof position);
+    k.step.n_tok = RUN;
+    const struct attend_args a = {
+        .step = k.step,
+        .tile = upload(&tile, sizeof tile),
+        .n_tiles = 1,
+        .kv = k.layer,
+        .qkv = upload_filled(0x3C, (size_t)RUN * (HEADS + 2) * D_HEAD * sizeof(float)),
+        .y = upload_filled(0, (size_t)RUN * HEADS * D_HEAD * sizeof(float)),
+        .n_head = HEADS,
+        .n_head_kv = 1,
+        .d_head = D_HEAD,
+        .kv_format = KV_BF16,
+        .n_blocks = (CONTEXT + KV_BLOCK - 1) / KV_BLOCK,
+        .scale = 0.1f};
+    for (int way = 0; way < 2; way++) {
+        simt_log_begin();
+        if (way == 0)
+            device->kernels->prompt(&a, device->stream);
+        else
+            assert_true(device->kernels->prompt_wgmma(&a, device->stream));
+        launched();
+        expect_ratio(way ? "prompt by a warpgroup" : "prompt by warps", 4ULL * CONTEXT * D_HEAD,
+                     moved(a.kv.k, k.values, false) + moved(a.kv.v, k.values, false));
+    }
+}
+
 /* The new token's keys and values; steps of int8 are two bytes in a sector of their own, and so is
  * the end of a row of no whole sectors. */
 static void append(const struct attention_case *c, const struct cache_type *t)
@@ -302,7 +349,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products), cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_append)};
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_append)};
     if (!simt_is_checked()) {
         puts("memory accesses are counted in the check build only: simt.traffic.check");
         return 77;
