@@ -4,9 +4,10 @@
  * the three, an operator who asks for anything, outboxes too small for the time nobody listens.
  * tests/sim/audit.h says what must hold; the first broken invariant ends the run with its seed.
  * MILEPOST_SIM_SEEDS asks for more of them (200 are the full run), MILEPOST_SIM_FIRST for the
- * first. Then the same world in calm weather, for its speed: processor time, so that a busy machine
- * does not matter much, with every invariant after each event. The closing replay of the whole
- * database is no event and is timed apart. MILEPOST_SIM_SPEED asks for more requests of it. */
+ * first. Then the same world in two kinds of weather, for its speed: processor time, so that a busy
+ * machine does not matter much, with every invariant after each event. The closing replay of the
+ * whole database is no event and is timed apart. MILEPOST_SIM_SPEED asks for more requests of it.
+ */
 #include "tests/sim/audit.h"
 #include "tests/sim/report.h"
 
@@ -122,7 +123,13 @@ static void print_speed(const struct totals *t, const char *weather)
            n / t->seconds, weather, n / (t->seconds + t->closing));
 }
 
-static void measure(void)
+struct weather {
+    const char *name;
+    struct bus_faults faults;
+    double restarts;
+};
+
+static void measure(const struct weather *w)
 {
     struct totals t = {0};
     struct world_plan p = {.seed = 1,
@@ -130,14 +137,28 @@ static void measure(void)
                            .n_engines = 1,
                            .burst = 64,
                            .service_us = 10000,
-                           .faults = {.delay_us = 2000},
+                           .faults = w->faults,
+                           .restarts = w->restarts,
                            .operator_acts = 0.002,
                            .outbox_bytes = 64 * MiB,
                            .is_audited = true};
     if (!p.n_requests)
         return;
     run(&p, &t);
-    print_speed(&t, "calm weather");
+    print_speed(&t, w->name);
+}
+
+/* Delay only; then a message in a thousand lost, one repeated, ten out of order, and a process that
+ * dies every ten thousand events. */
+static void measure_each(void)
+{
+    static const struct weather WEATHER[] = {
+        {"calm weather", {.delay_us = 2000}, 0},
+        {"a bad day's weather",
+         {.loss = 0.001, .duplicate = 0.001, .reorder = 0.01, .delay_us = 2000},
+         0.0001}};
+    for (size_t i = 0; i < sizeof WEATHER / sizeof WEATHER[0]; i++)
+        measure(&WEATHER[i]);
 }
 
 /* That the runs were no idle ones. */
@@ -174,9 +195,9 @@ int main(void)
     }
     print(&t, n_seeds);
     if (n_seeds) {
-        print_speed(&t, "bad weather");
+        print_speed(&t, "the seeds' weather");
         check(&report, &t, n_seeds);
     }
-    measure();
+    measure_each();
     return report_end(&report);
 }
