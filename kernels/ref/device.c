@@ -1,7 +1,8 @@
 /* The reference backend: opening, memory and the ops table. Weights are copied as they stand in
  * the file and expanded row by row when used. */
-#include "kernels/fp8.h"
 #include "kernels/ref/device.h"
+
+#include "kernels/fp8.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* choice: the letter that the output gives as its answer is the reference. Linear.
  *
- * In order: the last \boxed{}, behind the last "answer is" or "answer:", the beginning of the text,
+ * In order: the last \boxed{}, behind the last "answer is" or "answer:", the last
+ * that is said to be right, the beginning of the text,
  * the last letter in brackets, a letter alone at the end; without any, the text of a choice. */
 #include "verifier/check.h"
 #include "verifier/math/answer.h"

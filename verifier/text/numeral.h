@@ -1,7 +1,8 @@
 /* verifier/text/numeral.h - numbers as people and models write them, and which one is the answer.
  *
  * 7,425,000   1 000   1'000   14{,}916   1.234.567,5   0,111   .4   004   -5   −5   $1,000.99
- * 50%   3/4   1e6.  `32, 349` is two numbers, so is 1,2. Linear time. */
+ * 50%   3/4   2 1/2   1e6   1.5 x 10^3   10^{-3}.  `32, 349` is two numbers, so is 1,2. Linear
+ * time. */
 #ifndef VERIFIER_TEXT_NUMERAL_H
 #define VERIFIER_TEXT_NUMERAL_H
 
@@ -15,9 +16,9 @@ struct numeral {
     double value;      /* with its sign; percent as written (50% = 50) */
 };
 
-/* The number that the text gives as its answer: in the last \boxed{}, after the last ####, after
- * the last "answer is" or "answer:", else the last one. False when there is none, or when the last
- * box is not closed. */
+/* The number that text_answered(text) gives as its answer: in the last \boxed{}, after the last
+ * ####, after the last "answer is" or "answer:", else the last one. False when there is none, or
+ * when the last box is not closed. */
 bool numeral_stated(struct str text, struct arena *a, struct numeral *out);
 
 /* |a - b| <= tolerance. Without a tolerance, digits are compared, so that long numbers are not
