@@ -35,7 +35,7 @@ template <int FORMAT> __global__ void embed_tiles(const __grid_constant__ embed_
     unsigned row = (unsigned)token_of(a.token[blockIdx.x], a.before);
     unsigned blocks = blocks_in(a.w), groups = (blocks + F::BLOCKS - 1) / F::BLOCKS;
     float *x = a.x + (size_t)blockIdx.x * a.w.cols;
-    float step = row_step<F>(a.w, (unsigned)a.token[blockIdx.x]);
+    float step = row_step<F>(a.w, row);
     for (unsigned i = threadIdx.x; i < groups * 4; i += THREADS) {
         unsigned group = i / 4, q = i % 4, word[4];
         tile_piece p = F::load(a.w, row, group, q);

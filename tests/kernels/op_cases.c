@@ -57,7 +57,8 @@ void make_inputs(struct inputs *in, uint32_t dtype, uint32_t n_tok, uint32_t d_m
 {
     struct rng r;
     rng_seed(&r, dtype * 1000 + n_tok);
-    *in = (struct inputs){.n_tok = n_tok, .d_model = d_model, .d_ff = d_ff, .dtype = dtype};
+    *in = (struct inputs){
+        .n_tok = n_tok, .d_model = d_model, .d_ff = d_ff, .dtype = dtype, .other = dtype};
     in->q_width = n_head * d_head;
     in->kv_width = n_head_kv * d_head;
     random_matrix(&r, dtype, VOCAB, d_model, &in->table);
@@ -89,6 +90,17 @@ void make_inputs(struct inputs *in, uint32_t dtype, uint32_t n_tok, uint32_t d_m
                                              .n_blocks = 3 * CONTEXT / KERN_BLOCK_TOKENS,
                                              .max_position = CONTEXT};
     random_step(&r, in);
+}
+
+void mix_types(struct inputs *in, uint32_t other)
+{
+    struct rng r;
+    rng_seed(&r, other);
+    in->other = other;
+    buf_free(&in->v);
+    buf_free(&in->up);
+    random_matrix(&r, other, in->kv_width, in->d_model, &in->v);
+    random_matrix(&r, other, in->d_ff, in->d_model, &in->up);
 }
 
 void free_inputs(struct inputs *in)
@@ -169,10 +181,10 @@ static void load(struct device *v, struct err *e)
     const struct kern_part embedding = {in->dtype, VOCAB, in->table.p};
     const struct kern_part qkv[] = {{in->dtype, in->q_width, in->q.p},
                                     {in->dtype, in->kv_width, in->k.p},
-                                    {in->dtype, in->kv_width, in->v.p}};
+                                    {in->other, in->kv_width, in->v.p}};
     const struct kern_part output = {in->dtype, in->d_model, in->output.p};
     const struct kern_part gate_up[] = {{in->dtype, in->d_ff, in->gate.p},
-                                        {in->dtype, in->d_ff, in->up.p}};
+                                        {in->other, in->d_ff, in->up.p}};
     assert_ok(k->matrix(v->d, in->d_model, &embedding, 1, &v->embedding, e), e);
     assert_ok(k->matrix(v->d, in->d_model, qkv, 3, &v->qkv, e), e);
     assert_ok(k->matrix(v->d, in->d_ff, &output, 1, &v->output, e), e);

@@ -26,7 +26,7 @@ enum { N_OUTPUTS = sizeof(struct outcome) / sizeof(float *) };
 
 struct inputs {
     uint32_t n_tok, d_model, d_ff, q_width, kv_width;
-    uint32_t dtype;
+    uint32_t dtype, other; /* the second: of v and up */
     bool has_fp8_weights;
     struct buf q, k, v, output, gate, up, table;
     float *norm, *x, *grid, *h, *qkv, *bias, *head_norm;
@@ -43,6 +43,8 @@ struct inputs {
 
 void make_inputs(struct inputs *in, uint32_t dtype, uint32_t n_tok, uint32_t d_model, uint32_t d_ff,
                  uint32_t d_head, uint32_t n_head, uint32_t n_head_kv);
+/* v and up get another type, as files of mixed types have it. */
+void mix_types(struct inputs *in, uint32_t other);
 void free_inputs(struct inputs *in);
 /* False when this machine lacks the instruction set. */
 bool compute(const struct flavour *f, struct inputs *in, uint32_t threads, struct outcome *out);

@@ -396,10 +396,11 @@ static void test_weight_at_the_limit(void **state)
     close_bench(&b);
 }
 
-/* The largest u takes the last token that has a chance, however sums are rounded. */
+/* The largest u takes the last token that has a chance, however sums are rounded: with min_p one
+ * whose weight is less than what the rounded total lacks. */
 static void test_largest_number(void **state)
 {
-    enum { N = 1000, N_CHANCE = 950 };
+    enum { N = 1000, N_CHANCE = 950, UNLIKELY = 300 };
     struct bench b = {.n_vocab = N, .n_row = simt_is_checked() ? 4 : MAX_ROWS};
     struct rng rng;
     float weight[N];
@@ -414,7 +415,9 @@ static void test_largest_number(void **state)
         b.row[r] = (struct row){.params = neutral(1), .u = nextafter(1, 0)};
         v[PARAM_TOP_K] = r % 4 == 1 ? N - 20 : 0;
         v[PARAM_TOP_P] = r % 4 == 2 ? nextafter(1, 0) : 1;
-        v[PARAM_MIN_P] = r % 4 == 3 ? 1e-6 : 0;
+        v[PARAM_MIN_P] = r % 4 == 3 ? 1e-7 : 0;
+        if (r % 4 == 3)
+            b.logits[(size_t)r * N + UNLIKELY] = -14;
     }
     draw_by_kernel(&b);
     for (uint32_t r = 0; r < b.n_row; r++) {

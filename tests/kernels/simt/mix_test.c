@@ -1,7 +1,7 @@
 /* Mixtures of experts against the reference, in six orders: one token and many (tiles of 8 and of
- * 64 pairs), experts that nobody chooses, all chosen, one a token, experts of several types. Two
- * products one after the other, each within 6e-6 (ops_test.c), and a gate between: 3e-5 relative
- * L2. */
+ * 64 pairs), experts that nobody chooses, all chosen, one a token, experts of several types, gate
+ * and up of two. Two products one after the other, each within 6e-6 (ops_test.c), and a gate
+ * between: 3e-5 relative L2. */
 #include "common/test.h"
 
 #include "common/rng.h"
@@ -19,17 +19,18 @@ static const double BOUND = 3e-5;
 
 struct mix_case {
     uint32_t n_expert, n_used, n_tok, d_model, d_ff;
-    uint32_t gate_up, down, other_down; /* types; the last: of experts of odd number */
-    uint32_t n_shunned;                 /* the last experts, whose logits are far below */
+    uint32_t gate, up, down, other_down; /* types; the last: of experts of odd number */
+    uint32_t n_shunned;                  /* the last experts, whose logits are far below */
 };
 
 static const struct mix_case CASES[] = {
-    {8, 2, 1, 64, 96, DTYPE_Q4_0, DTYPE_Q4_0, DTYPE_Q4_0, 0},
-    {4, 4, 3, 96, 32, DTYPE_Q8_0, DTYPE_Q8_0, DTYPE_Q8_0, 0},
-    {16, 1, 40, 75, 40, DTYPE_BF16, DTYPE_BF16, DTYPE_F16, 9},
-    {6, 3, 40, 256, 256, DTYPE_Q4_K, DTYPE_Q6_K, DTYPE_Q4_K, 2},
-    {5, 2, 33, 64, 64, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q5_1, 3},
-    {3, 2, 9, 40, 36, DTYPE_F32, DTYPE_F16, DTYPE_F16, 0},
+    {8, 2, 1, 64, 96, DTYPE_Q4_0, DTYPE_Q4_0, DTYPE_Q4_0, DTYPE_Q4_0, 0},
+    {4, 4, 3, 96, 32, DTYPE_Q8_0, DTYPE_Q8_0, DTYPE_Q8_0, DTYPE_Q8_0, 0},
+    {16, 1, 40, 75, 40, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, DTYPE_F16, 9},
+    {6, 3, 40, 256, 256, DTYPE_Q4_K, DTYPE_Q4_K, DTYPE_Q6_K, DTYPE_Q4_K, 2},
+    {5, 2, 33, 64, 64, DTYPE_Q5_0, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q5_1, 3},
+    {3, 2, 9, 40, 36, DTYPE_F32, DTYPE_F32, DTYPE_F16, DTYPE_F16, 0},
+    {4, 3, 5, 32, 96, DTYPE_Q4_1, DTYPE_Q8_0, DTYPE_Q8_0, DTYPE_Q8_0, 1},
 };
 
 struct inputs {
@@ -71,8 +72,8 @@ static void make(struct inputs *in, const struct mix_case *c)
     in->c = c;
     for (uint32_t x = 0; x < c->n_expert; x++) {
         size_t n = (size_t)c->d_model * c->d_ff;
-        random_blocks(&r, c->gate_up, n, c->d_model, &in->gate[x]);
-        random_blocks(&r, c->gate_up, n, c->d_model, &in->up[x]);
+        random_blocks(&r, c->gate, n, c->d_model, &in->gate[x]);
+        random_blocks(&r, c->up, n, c->d_model, &in->up[x]);
         random_blocks(&r, down_type(c, x), n, c->d_ff, &in->down[x]);
         for (uint32_t i = 0; i < c->d_model; i++)
             in->router[x * c->d_model + i] =
@@ -96,8 +97,8 @@ static void load(struct device *v)
     const struct kern_part router = {DTYPE_F32, c->n_expert, v->in->router};
     assert_ok(k->matrix(v->d, c->d_model, &router, 1, &v->experts.router, &e), &e);
     for (uint32_t x = 0; x < c->n_expert; x++) {
-        const struct kern_part both[] = {{c->gate_up, c->d_ff, v->in->gate[x].p},
-                                         {c->gate_up, c->d_ff, v->in->up[x].p}};
+        const struct kern_part both[] = {{c->gate, c->d_ff, v->in->gate[x].p},
+                                         {c->up, c->d_ff, v->in->up[x].p}};
         const struct kern_part down = {down_type(c, x), c->d_model, v->in->down[x].p};
         assert_ok(k->matrix(v->d, c->d_model, both, 2, &v->gate_up[x], &e), &e);
         assert_ok(k->matrix(v->d, c->d_ff, &down, 1, &v->down[x], &e), &e);
@@ -149,7 +150,7 @@ static void compare(const struct mix_case *c, unsigned order, const float *got, 
         size += (double)want[i] * (double)want[i];
     }
     if (!(sqrt(error / size) < BOUND))
-        fail_msg("%s, %u of %u experts, %u tokens, order %u: off by %.2e", dtype_name(c->gate_up),
+        fail_msg("%s, %u of %u experts, %u tokens, order %u: off by %.2e", dtype_name(c->gate),
                  c->n_used, c->n_expert, c->n_tok, order, sqrt(error / size));
 }
 

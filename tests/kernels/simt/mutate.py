@@ -51,13 +51,18 @@ RUNTIME = r"""
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 extern void cmocka_set_test_filter(const char *pattern);
+enum { MAX_MUTANTS = 1 << 14 };
 static unsigned chosen;
-static unsigned char reached[1 << 14];
+static unsigned char *reached; /* shared with processes that a test starts */
 __attribute__((constructor)) static void begin(void)
 {
     const char *n = getenv("MILEPOST_MUTANT");
     chosen = n ? (unsigned)strtoul(n, NULL, 10) : 0;
+    reached = mmap(NULL, MAX_MUTANTS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (reached == MAP_FAILED)
+        abort();
     cmocka_set_test_filter(getenv("MILEPOST_MUTANT_TEST"));
 }
 bool simt_mutant(unsigned n)
@@ -69,7 +74,7 @@ __attribute__((destructor)) static void end(void)
 {
     const char *path = getenv("MILEPOST_MUTANTS_REACHED");
     FILE *f = path ? fopen(path, "w") : NULL;
-    for (unsigned i = 0; f && i < sizeof reached; i++)
+    for (unsigned i = 0; f && i < MAX_MUTANTS; i++)
         if (reached[i])
             fprintf(f, "%u\n", i);
     if (f)

@@ -34,7 +34,7 @@ static void compare(const struct inputs *in, const struct outcome *got, const st
                     unsigned order)
 {
     size_t n = in->n_tok, qkv = in->q_width + 2 * in->kv_width;
-    bool is_exact = in->dtype == DTYPE_F32 || in->dtype == DTYPE_F16;
+    bool is_exact = in->dtype == in->other && (in->dtype == DTYPE_F32 || in->dtype == DTYPE_F16);
     double product = is_exact ? EXACT : SPLIT;
     const struct {
         const char *op;
@@ -122,6 +122,19 @@ static void test_odd_shapes(void **state)
     make_inputs(&in, DTYPE_BF16, 33, 90, 75, 16, 5, 1);
     check(&in, SIMT_ORDERS);
     make_inputs(&in, DTYPE_Q5_1, 3, 160, 64, 32, 1, 1);
+    check(&in, 2);
+}
+
+/* A matrix of two types is two panels, and gate and up then meet in a kernel of their own. */
+static void test_mixed_types(void **state)
+{
+    struct inputs in;
+    (void)state;
+    make_inputs(&in, DTYPE_Q4_0, 5, 96, 160, 24, 3, 1);
+    mix_types(&in, DTYPE_Q8_0);
+    check(&in, SIMT_ORDERS);
+    make_inputs(&in, DTYPE_F32, 1, 33, 75, 16, 3, 1);
+    mix_types(&in, DTYPE_BF16);
     check(&in, 2);
 }
 
@@ -233,10 +246,10 @@ static void test_caches_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_odd_shapes),    cmocka_unit_test(test_extras),
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_extreme_values),
-        cmocka_unit_test(test_fp8_weights),   cmocka_unit_test(test_fp8_rounding),
-        cmocka_unit_test(test_fp8_refused),   cmocka_unit_test(test_head_size_refused),
-        cmocka_unit_test(test_caches_refused)};
+        cmocka_unit_test(test_odd_shapes),        cmocka_unit_test(test_extras),
+        cmocka_unit_test(test_mixed_types),       cmocka_unit_test(test_types),
+        cmocka_unit_test(test_extreme_values),    cmocka_unit_test(test_fp8_weights),
+        cmocka_unit_test(test_fp8_rounding),      cmocka_unit_test(test_fp8_refused),
+        cmocka_unit_test(test_head_size_refused), cmocka_unit_test(test_caches_refused)};
     return cmocka_run_group_tests_name("kernels.simt.ops", tests, NULL, NULL);
 }

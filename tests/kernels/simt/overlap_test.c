@@ -5,6 +5,7 @@
 
 #include "common/rng.h"
 #include "kernels/cuda/device.h"
+#include "tests/harness/tiny_model.h"
 #include "tests/kernels/simt/device.h"
 
 #include <stdlib.h>
@@ -117,7 +118,7 @@ static void one_step(void *arg)
     memset(draw, 0xEE, sizeof draw);
 }
 
-static void open_bench(struct bench *b, bool is_ahead)
+static void open_bench(struct bench *b, bool is_ahead, bool has_fp8)
 {
     static const double INV_FREQ[4] = {1, 1, 1, 1};
     const struct kern_attn_shape shape = {.n_layer = 1,
@@ -130,8 +131,10 @@ static void open_bench(struct bench *b, bool is_ahead)
                                           .scale = 1,
                                           .n_blocks = N_SEQ,
                                           .max_position = 16};
-    const struct kern_options o = {.n_threads = 1, .max_tok = N_SEQ, .has_graphs = true};
-    float weights[N_VOCAB * WIDTH];
+    const struct kern_options o = {
+        .n_threads = 1, .max_tok = N_SEQ, .has_graphs = true, .has_fp8_weights = has_fp8};
+    const uint32_t dtype = has_fp8 ? DTYPE_BF16 : DTYPE_F32;
+    struct buf weights;
     struct err e;
     struct rng r;
     rng_seed(&r, 5);
@@ -142,19 +145,21 @@ static void open_bench(struct bench *b, bool is_ahead)
     b->dev.record = noted_record;
     b->dev.graph_launch = noted_launch;
     notes.n = 0;
-    for (int i = 0; i < N_VOCAB * WIDTH; i++)
-        weights[i] = (float)rng_normal(&r);
+    buf_init(&weights, MiB);
+    tiny_random_blocks(&r, dtype, N_VOCAB * WIDTH, 1, &weights);
+    assert_false(weights.failed);
     for (uint32_t s = 0; s < N_SEQ; s++) {
         b->first[s] = 10 + (int32_t)s;
         for (uint32_t i = 0; i < PROMPT; i++)
             b->history[s][i] = (int32_t)rng_below(&r, N_VOCAB);
     }
-    const struct kern_part part = {DTYPE_F32, N_VOCAB, weights};
+    const struct kern_part part = {dtype, N_VOCAB, weights.p};
     assert_ok(device_open(&b->d, &o, &b->dev, &TEST_KERNELS, &e), &e);
     assert_ok(device_matrix(b->d, WIDTH, &part, 1, &b->w, &e), &e);
     assert_ok(device_buffer(b->d, WIDTH, &b->x, &e), &e);
     assert_ok(device_kv(b->d, &shape, &b->kv, &e), &e);
     assert_ok(device_draws(b->d, N_VOCAB, NULL, N_SEQ, &e), &e);
+    buf_free(&weights);
     notes.n = 0;
 }
 
@@ -213,17 +218,16 @@ static void check_notes(void)
     assert_int_equal(n_graphs, N_STEPS);
 }
 
-static void test_ahead(void **state)
+static void check_ahead(bool has_fp8)
 {
     static struct bench plain, ahead;
-    (void)state;
-    for (unsigned order = 0; order < SIMT_ORDERS; order += simt_is_checked() ? 4 : 1) {
+    for (unsigned order = 0; order < SIMT_ORDERS; order += has_fp8 || simt_is_checked() ? 4 : 1) {
         simt_set_order(order);
-        open_bench(&plain, false);
+        open_bench(&plain, false, has_fp8);
         run_all(&plain);
         check_notes();
         device_close(plain.d);
-        open_bench(&ahead, true);
+        open_bench(&ahead, true, has_fp8);
         run_all(&ahead);
         check_notes();
         assert_memory_equal(notes.note, "sc", 2);
@@ -238,12 +242,25 @@ static void test_ahead(void **state)
     }
 }
 
+static void test_ahead(void **state)
+{
+    (void)state;
+    check_ahead(false);
+}
+
+/* Whose rows have a step each, that of an embedding too. */
+static void test_ahead_with_fp8_weights(void **state)
+{
+    (void)state;
+    check_ahead(true);
+}
+
 static void test_two_at_most(void **state)
 {
     static struct bench b;
     struct err e;
     (void)state;
-    open_bench(&b, true);
+    open_bench(&b, true, false);
     start(&b);
     start(&b);
     assert_int_equal(device_start(b.d, one_step, &b, &e), ERR_BUG);
@@ -255,6 +272,7 @@ static void test_two_at_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ahead),
+                                       cmocka_unit_test(test_ahead_with_fp8_weights),
                                        cmocka_unit_test(test_two_at_most)};
     return cmocka_run_group_tests_name("kernels.simt.overlap", tests, NULL, NULL);
 }
