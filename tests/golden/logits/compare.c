@@ -5,7 +5,8 @@
  *
  * Mean KL(theirs || ours) over the golden top of the vocabulary and one mass for the rest, and how
  * often the most likely token is the same. Each text runs as one sequence, in chunks of 64 tokens.
- * Exit 0 inside both bounds, 1 outside, 77 without a model. */
+ * --int8-kv: also how many tokens a pool holds against f16, at least 1.9 times as many.
+ * Exit 0 inside all bounds, 1 outside, 77 without a model. */
 #include "common/io.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
@@ -19,6 +20,8 @@
 #include <unistd.h>
 
 enum { CHUNK = 64, MAX_TOKENS = 1024, MAX_GOLDEN = 16 << 20, SKIPPED = 77 };
+
+#define MIN_POOL_GAIN 1.9
 
 struct options {
     enum model_kv_type kv_type;
@@ -49,7 +52,8 @@ struct check {
     struct model *model;
     struct header header;
     struct totals totals;
-    float *logits; /* [CHUNK][n_vocab] */
+    double pool_gain; /* tokens in the same bytes, against an f16 cache */
+    float *logits;    /* [CHUNK][n_vocab] */
     FILE *dump;
 };
 
@@ -208,6 +212,21 @@ static int open_file(const struct options *o, const char *path, struct gguf **ou
     return rc;
 }
 
+/* Bytes of a block in this cache and in one of f16, both as the model has them. */
+static int compare_pools(struct check *c, const struct gguf *file, const struct model_options *o,
+                         struct err *e)
+{
+    struct model_options f16 = *o;
+    struct model *m = NULL;
+    f16.kv_type = MODEL_KV_F16;
+    int rc = model_open(&m, file, &f16, e);
+    if (rc == ERR_OK)
+        c->pool_gain = (double)model_get_info(m)->kv_bytes_per_block /
+                       (double)model_get_info(c->model)->kv_bytes_per_block;
+    model_close(m);
+    return rc;
+}
+
 static int open_and_run(struct check *c, const char *path, struct err *e)
 {
     struct gguf *file = NULL;
@@ -226,6 +245,8 @@ static int open_and_run(struct check *c, const char *path, struct err *e)
         rc = err_set(e, ERR_IO, "%s: cannot write", c->o.dump);
     if (rc == ERR_OK)
         rc = run_all(c, buf_str(&golden), e);
+    if (rc == ERR_OK && o.kv_type == MODEL_KV_INT8)
+        rc = compare_pools(c, file, &o, e);
     if (c->dump && fclose(c->dump) != 0 && rc == ERR_OK)
         rc = err_set(e, ERR_IO, "%s: cannot write", c->o.dump);
 out:
@@ -291,5 +312,11 @@ int main(int argc, char **argv)
            "top-1 agreement %.2f%% (above %.1f%%): %s\n",
            c.o.backend, n, kl, c.o.max_kl, c.totals.worst, top1, c.o.min_top1,
            is_good ? "good" : "OUTSIDE");
+    if (c.o.kv_type == MODEL_KV_INT8) {
+        bool is_small = c.pool_gain >= MIN_POOL_GAIN;
+        printf("a pool holds %.2f times the tokens of f16 (at least %.1f): %s\n", c.pool_gain,
+               MIN_POOL_GAIN, is_small ? "good" : "OUTSIDE");
+        is_good = is_good && is_small;
+    }
     return is_good ? 0 : 1;
 }
