@@ -120,10 +120,34 @@ int bus_send(struct bus_socket *s, struct str peer, struct str message, struct e
     return s->backend->send(s, peer, message, e);
 }
 
+int bus_take(struct bus_socket *s, int timeout_ms, struct bus_message *out, struct err *e)
+{
+    *out = (struct bus_message){0};
+    return s->backend->take(s, timeout_ms, out, e);
+}
+
+void bus_message_free(struct bus_message *m)
+{
+    if (m->release)
+        m->release(m->owner);
+    *m = (struct bus_message){0};
+}
+
 int bus_receive(struct bus_socket *s, int timeout_ms, struct buf *peer, struct buf *message,
                 struct err *e)
 {
-    return s->backend->receive(s, timeout_ms, peer, message, e);
+    struct bus_message m;
+    buf_reset(message);
+    if (peer)
+        buf_reset(peer);
+    int rc = bus_take(s, timeout_ms, &m, e);
+    if (rc != ERR_OK)
+        return rc;
+    buf_put_str(message, m.bytes);
+    if (peer)
+        buf_put_str(peer, m.peer);
+    bus_message_free(&m);
+    return buf_check(message, "bus: message", e);
 }
 
 int bus_socket_fd(struct bus_socket *s)

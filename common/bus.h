@@ -55,8 +55,16 @@ void bus_socket_close(struct bus_socket *s); /* unsent messages are dropped at o
 /* ERR_BUSY when the peer is absent or its queue is full (nothing was sent: retry later).
  * ROUTER: `peer` is the identity to send to (ERR_NOT_FOUND when not connected); else empty. */
 MUST_USE int bus_send(struct bus_socket *s, struct str peer, struct str message, struct err *e);
-/* Waits up to timeout_ms (-1 = for ever, 0 = poll). ERR_TIMEOUT when nothing came. peer (may be
- * NULL) gets the sender's identity for ROUTER. Both buffers are overwritten. */
+struct bus_message {        /* as it came, not copied; any thread may read and free it */
+    struct str bytes, peer; /* peer: the sender's identity for ROUTER, else empty */
+    void *owner;
+    void (*release)(void *owner);
+};
+/* Waits up to timeout_ms (-1 = for ever, 0 = poll). ERR_TIMEOUT when nothing came. The caller frees
+ * the message; after an error there is none. */
+MUST_USE int bus_take(struct bus_socket *s, int timeout_ms, struct bus_message *out, struct err *e);
+void bus_message_free(struct bus_message *m); /* idempotent */
+/* The same into the caller's buffers, which are overwritten; peer may be NULL. */
 MUST_USE int bus_receive(struct bus_socket *s, int timeout_ms, struct buf *peer,
                          struct buf *message, struct err *e);
 /* Descriptor that becomes readable on new events (edge-triggered: receive until ERR_TIMEOUT). */

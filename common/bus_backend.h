@@ -15,8 +15,7 @@ struct bus_backend {
                        struct err *e);
     void (*socket_close)(struct bus_socket *s);
     int (*send)(struct bus_socket *s, struct str peer, struct str message, struct err *e);
-    int (*receive)(struct bus_socket *s, int timeout_ms, struct buf *peer, struct buf *message,
-                   struct err *e);
+    int (*take)(struct bus_socket *s, int timeout_ms, struct bus_message *out, struct err *e);
     int (*fd)(struct bus_socket *s);
     uint32_t (*poll)(struct bus_socket *const *sockets, uint32_t n, int fd, int timeout_ms);
 };

@@ -206,8 +206,8 @@ static bool is_virtual(struct memory_bus *b)
     return is;
 }
 
-static int memory_receive(struct bus_socket *base, int timeout_ms, struct buf *peer,
-                          struct buf *message, struct err *e)
+static int memory_take(struct bus_socket *base, int timeout_ms, struct bus_message *out,
+                       struct err *e)
 {
     struct memory_socket *s = (struct memory_socket *)base;
     if (is_virtual(s->bus))
@@ -222,14 +222,10 @@ static int memory_receive(struct bus_socket *base, int timeout_ms, struct buf *p
         struct pollfd p = {.fd = s->fd, .events = POLLIN};
         poll(&p, 1, (int)left);
     }
-    buf_reset(message);
-    buf_put(message, m->bytes, m->n);
-    if (peer) {
-        buf_reset(peer);
-        buf_put_c(peer, m->sender);
-    }
-    free(m);
-    return buf_check(message, "bus: message", e);
+    *out = (struct bus_message){.bytes = {m->bytes, m->n}, .owner = m, .release = free};
+    if (base->kind == BUS_ROUTER)
+        out->peer = str_from(m->sender);
+    return ERR_OK;
 }
 
 static int memory_fd(struct bus_socket *base)
@@ -336,7 +332,7 @@ static const struct bus_backend BACKEND = {
     .socket_open = memory_socket_open,
     .socket_close = memory_socket_close,
     .send = memory_send,
-    .receive = memory_receive,
+    .take = memory_take,
     .fd = memory_fd,
     .poll = memory_poll,
 };

@@ -158,31 +158,57 @@ static int zmq_socket_send(struct bus_socket *s, struct str peer, struct str mes
     return sent < 0 ? send_failed(s, e) : ERR_OK;
 }
 
+struct held { /* what a bus_message owns */
+    zmq_msg_t peer, body;
+};
+
+static void held_free(void *owner)
+{
+    struct held *h = owner;
+    zmq_msg_close(&h->peer);
+    zmq_msg_close(&h->body);
+    free(h);
+}
+
+static struct held *held_new(void)
+{
+    struct held *h = malloc(sizeof *h);
+    if (h) {
+        zmq_msg_init(&h->peer);
+        zmq_msg_init(&h->body);
+    }
+    return h;
+}
+
+static int receive_part(struct zmq_socket *z, zmq_msg_t *part)
+{
+    int got;
+    do
+        got = zmq_msg_recv(part, z->handle, ZMQ_DONTWAIT);
+    while (got < 0 && zmq_errno() == EINTR);
+    return got;
+}
+
 /* Reads one whole message; false when none waits. Frames: [peer] message. Others are dropped. */
-static bool take_message(struct zmq_socket *z, struct buf *peer, struct buf *message, bool *is_good)
+static bool take_message(struct zmq_socket *z, struct held *h, bool *is_good)
 {
     uint32_t want = z->base.kind == BUS_ROUTER ? 2 : 1, n = 0;
-    int more = 1;
-    while (more) {
-        zmq_msg_t frame;
-        zmq_msg_init(&frame);
-        int got = zmq_msg_recv(&frame, z->handle, ZMQ_DONTWAIT);
-        if (got < 0) {
-            bool is_interrupted = zmq_errno() == EINTR;
-            zmq_msg_close(&frame);
-            if (is_interrupted)
-                continue;
-            return false;
-        }
-        struct buf *to = n + 1 == want ? message : n == 0 ? peer : NULL;
-        if (to)
-            buf_put(to, zmq_msg_data(&frame), zmq_msg_size(&frame));
-        n++;
-        more = zmq_msg_more(&frame);
-        zmq_msg_close(&frame);
+    zmq_msg_t surplus;
+    zmq_msg_init(&surplus);
+    for (bool has_more = true; has_more; n++) {
+        zmq_msg_t *part = n + 1 == want ? &h->body : n == 0 ? &h->peer : &surplus;
+        if (receive_part(z, part) < 0) /* parts come together: only before the first */
+            break;
+        has_more = zmq_msg_more(part);
     }
+    zmq_msg_close(&surplus);
     *is_good = n == want;
-    return true;
+    return n > 0;
+}
+
+static struct str part_str(zmq_msg_t *part)
+{
+    return (struct str){zmq_msg_data(part), zmq_msg_size(part)};
 }
 
 static int64_t now_ms(void)
@@ -192,27 +218,39 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int zmq_socket_receive(struct bus_socket *s, int timeout_ms, struct buf *peer,
-                              struct buf *message, struct err *e)
+static int wait_for_message(struct zmq_socket *z, int timeout_ms, struct held *h, struct err *e)
 {
-    struct zmq_socket *z = (struct zmq_socket *)s;
     int64_t end = now_ms() + timeout_ms;
     for (;;) {
         bool is_good = false;
-        buf_reset(message);
-        if (peer)
-            buf_reset(peer);
-        if (take_message(z, peer, message, &is_good)) {
-            if (!is_good)
-                continue;
-            return buf_check(message, "bus: message", e);
+        if (take_message(z, h, &is_good)) {
+            if (is_good)
+                return ERR_OK;
+            continue;
         }
         int64_t left = timeout_ms < 0 ? -1 : end - now_ms();
         if (timeout_ms >= 0 && left <= 0)
-            return err_set(e, ERR_TIMEOUT, "bus %s: nothing came in %d ms", s->address, timeout_ms);
+            return err_set(e, ERR_TIMEOUT, "bus %s: nothing came in %d ms", z->base.address,
+                           timeout_ms);
         zmq_pollitem_t item = {.socket = z->handle, .events = ZMQ_POLLIN};
         zmq_poll(&item, 1, (long)left);
     }
+}
+
+static int zmq_socket_take(struct bus_socket *s, int timeout_ms, struct bus_message *out,
+                           struct err *e)
+{
+    struct held *h = held_new();
+    if (!h)
+        return err_set(e, ERR_NOMEM, "bus: no memory for a message");
+    int rc = wait_for_message((struct zmq_socket *)s, timeout_ms, h, e);
+    if (rc != ERR_OK) {
+        held_free(h);
+        return rc;
+    }
+    *out = (struct bus_message){
+        .bytes = part_str(&h->body), .peer = part_str(&h->peer), .owner = h, .release = held_free};
+    return ERR_OK;
 }
 
 static int zmq_socket_fd(struct bus_socket *s)
@@ -245,7 +283,7 @@ static const struct bus_backend BACKEND = {
     .socket_open = zmq_socket_start,
     .socket_close = zmq_socket_end,
     .send = zmq_socket_send,
-    .receive = zmq_socket_receive,
+    .take = zmq_socket_take,
     .fd = zmq_socket_fd,
     .poll = zmq_sockets_poll,
 };

@@ -3,19 +3,17 @@
 #include "verifier/crew.h"
 
 #include "common/clock.h"
+#include "common/give_way.h"
 #include "common/queue.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 /* A worker hands on what took longer: with a few workers, a few such outputs would stop them all.
  */
 enum { SLICE_US = 2000 };
-enum { HEAVY_NICE = 10, HEAVY_SLICE_NS = 100 * 1000 };
 #define HEAVY_WAITING_MAX_BYTES (64 * MiB)
 enum { PARKED_MAX = 16384, PARKED_OVERHEAD_BYTES = 32 * 1024, NAP_MS = 5 };
 #define PARKED_MAX_BYTES  (256 * MiB)
@@ -69,7 +67,7 @@ static bool park(struct crew *c, struct crew_item *item)
     if (!c->c.remote)
         return false;
     uint32_t n = atomic_fetch_add(&c->n_parked, 1);
-    size_t bytes = item->frame.cap * 4 + PARKED_OVERHEAD_BYTES;
+    size_t bytes = item->frame.n * 4 + PARKED_OVERHEAD_BYTES;
     size_t held = atomic_fetch_add(&c->parked_bytes, bytes);
     item->parked_bytes = bytes;
     if (n < PARKED_MAX && held + bytes <= PARKED_MAX_BYTES)
@@ -96,7 +94,7 @@ static bool begin(struct crew *c, struct crew_item *item, uint32_t slice_us)
     item->judging = arena_alloc(&item->arena, sizeof *item->judging);
     if (item->judging) {
         *item->judging = (struct judging){.judge = &c->c.judge,
-                                          .frame = buf_str(&item->frame),
+                                          .frame = item->frame,
                                           .arena = &item->arena,
                                           .remote = may_wait ? c->c.remote : NULL,
                                           .refusal = c->c.remote ? "overloaded" : "not_asked",
@@ -157,24 +155,6 @@ static void *run_worker(void *arg)
         work_on(c, item, SLICE_US, &a);
     arena_free(&a);
     return NULL;
-}
-
-/* Of sched_setattr(2); its header does not go together with libc's <sched.h>. */
-struct scheduling {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime_ns, deadline_ns, period_ns;
-};
-
-/* This thread gives way: a small share of a busy core, and to one that wakes up within a tenth of a
- * millisecond (the slice is read by Linux 6.12 and later, the nice value by all). */
-static void give_way(void)
-{
-    const struct scheduling s = {
-        .size = sizeof s, .nice = HEAVY_NICE, .runtime_ns = HEAVY_SLICE_NS};
-    (void)syscall(SYS_sched_setattr, 0, &s, 0);
 }
 
 static void work_on_heavy(struct crew *c, struct crew_item *item)

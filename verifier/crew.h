@@ -18,8 +18,8 @@ enum { CREW_MAX_WORKERS = 64, CREW_LARGE_BYTES = 64 * 1024 };
 
 struct crew;
 
-struct crew_item { /* first in a struct of the caller's */
-    struct buf frame;
+struct crew_item {    /* first in a struct of the caller's */
+    struct str frame; /* the caller's, until done */
     /* Once, from a thread of the crew; may block; owns the item from then on. judged is
      * JUDGED_DROPPED when the crew gave up; else score (valid during the call) and answer. */
     void (*done)(struct crew_item *item);

@@ -3,6 +3,7 @@
 #include "verifier/pipeline.h"
 
 #include "common/clock.h"
+#include "common/give_way.h"
 #include "common/log.h"
 #include "common/queue.h"
 #include "verifier/pipeline_metrics.h"
@@ -26,6 +27,7 @@ enum {
 
 struct frame {
     struct crew_item item;
+    struct bus_message message;
     struct pipeline *pipeline;
     struct mono received;
 };
@@ -39,8 +41,15 @@ struct lane {
     bool has_emit;
 };
 
-/* Megabytes on a connection delay what is behind them, whatever the checks took: they have their
- * own. Scores need no order, each carries its number. */
+struct opening {
+    struct lane *lane;
+    struct err *e;
+    int rc;
+};
+
+/* Megabytes delay what is behind them, whatever the checks took: large scores have a connection of
+ * their own, and it, its thread and the transport's give way. Scores need no order, each carries
+ * its number. */
 enum lane_kind { LANE_NORMAL, LANE_LARGE, LANE_COUNT };
 
 struct pipeline {
@@ -65,8 +74,8 @@ static void nap_us(long us)
 
 static void frame_free(struct frame *f)
 {
-    atomic_fetch_sub(&f->pipeline->held_bytes, f->item.frame.cap + f->item.answer.cap);
-    buf_free(&f->item.frame);
+    atomic_fetch_sub(&f->pipeline->held_bytes, f->message.bytes.n + f->item.answer.cap);
+    bus_message_free(&f->message);
     buf_free(&f->item.answer);
     free(f);
 }
@@ -84,24 +93,25 @@ static void on_judged(struct crew_item *item)
         log_event(LOG_WARN, "verify.malformed", "answered=%d error=\"%s\"",
                   item->judged == JUDGED_MALFORMED, item->error.msg);
     atomic_fetch_add(&p->held_bytes, item->answer.cap);
-    atomic_fetch_sub(&p->held_bytes, item->frame.cap);
-    buf_free(&item->frame); /* inside the answer now */
+    atomic_fetch_sub(&p->held_bytes, f->message.bytes.n);
+    bus_message_free(&f->message); /* inside the answer now */
     struct lane *l = &p->lane[item->answer.n > CREW_LARGE_BYTES ? LANE_LARGE : LANE_NORMAL];
     if (item->judged == JUDGED_DROPPED || !queue_put(l->done, f))
         frame_free(f);
 }
 
-/* Takes the bytes over; NULL when memory is out. */
-static struct frame *frame_new(struct pipeline *p, struct buf *bytes)
+/* Takes the message over; NULL when memory is out. */
+static struct frame *frame_new(struct pipeline *p, struct bus_message *m)
 {
     struct frame *f = malloc(sizeof *f);
     if (!f)
         return NULL;
-    *f = (struct frame){.item = {.frame = *bytes, .done = on_judged},
+    *f = (struct frame){.item = {.frame = m->bytes, .done = on_judged},
+                        .message = *m,
                         .pipeline = p,
                         .received = clock_mono(&CLOCK_REAL)};
-    atomic_fetch_add(&p->held_bytes, f->item.frame.cap);
-    buf_init(bytes, FRAME_MAX_BYTES);
+    atomic_fetch_add(&p->held_bytes, m->bytes.n);
+    *m = (struct bus_message){0};
     return f;
 }
 
@@ -111,32 +121,32 @@ static void nap(void)
 }
 
 /* An empty socket gets a moment before the thread sleeps in it: see queue_take_gathered. */
-static int receive(struct pipeline *p, struct buf *bytes, struct err *e)
+static int take(struct pipeline *p, struct bus_message *m, struct err *e)
 {
-    int rc = bus_receive(p->outputs, 0, NULL, bytes, e);
+    int rc = bus_take(p->outputs, 0, m, e);
     if (rc != ERR_TIMEOUT)
         return rc;
     nap_us(GATHER_US);
     (void)bus_poll(&p->outputs, 1, p->wake_fd, RECEIVE_WAIT_MS);
-    return bus_receive(p->outputs, 0, NULL, bytes, e);
+    return bus_take(p->outputs, 0, m, e);
 }
 
 static void *run_intake(void *arg)
 {
     struct pipeline *p = arg;
-    struct buf bytes;
-    buf_init(&bytes, FRAME_MAX_BYTES);
     while (!atomic_load(&p->is_stopping)) {
         struct err e = {0};
         if (atomic_load(&p->held_bytes) > HELD_MAX_BYTES) {
             nap();
             continue;
         }
-        int rc = receive(p, &bytes, &e);
+        struct bus_message m;
+        int rc = take(p, &m, &e);
         if (rc == ERR_TIMEOUT)
             continue;
-        struct frame *f = rc == ERR_OK ? frame_new(p, &bytes) : NULL;
+        struct frame *f = rc == ERR_OK ? frame_new(p, &m) : NULL;
         if (!f) { /* the engine sends it again */
+            bus_message_free(&m);
             pipeline_count_drop(&p->m, "receive");
             log_event(LOG_WARN, "verify.receive", "error=\"%s\"", e.msg);
             nap();
@@ -146,7 +156,6 @@ static void *run_intake(void *arg)
         if (!crew_put(p->crew, &f->item))
             frame_free(f);
     }
-    buf_free(&bytes);
     return NULL;
 }
 
@@ -191,12 +200,46 @@ static double count_held(struct pipeline *p)
 static void *run_emit(void *arg)
 {
     struct lane *l = arg;
+    if (l == &l->pipeline->lane[LANE_LARGE])
+        give_way();
     for (struct frame *f; (f = queue_take_gathered(l->done)) != NULL;) {
         send_one(l, f);
         metric_set(l->pipeline->m.queue_depth, count_held(l->pipeline));
         frame_free(f);
     }
     return NULL;
+}
+
+static int open_lane(struct lane *l, struct bus *bus, struct err *e)
+{
+    const struct pipeline_config *c = &l->pipeline->c;
+    const struct bus_options push = {.kind = BUS_PUSH,
+                                     .address = c->scores,
+                                     .high_water = (int)c->max_queue,
+                                     .max_message_bytes = FRAME_MAX_BYTES,
+                                     .security = c->security};
+    return bus_socket_open(&l->scores, bus, &push, e);
+}
+
+/* The transport starts its threads with the first socket, as heirs of the thread that opens it. */
+static void *run_open_large(void *arg)
+{
+    struct opening *o = arg;
+    give_way();
+    const struct pipeline_config *c = &o->lane->pipeline->c;
+    o->rc = open_lane(o->lane, c->large_bus ? c->large_bus : c->bus, o->e);
+    return NULL;
+}
+
+static int open_large_lane(struct lane *l, struct err *e)
+{
+    struct opening o = {.lane = l, .e = e};
+    pthread_t thread;
+    int failed = pthread_create(&thread, NULL, run_open_large, &o);
+    if (failed)
+        return err_set_sys(e, ERR_NOMEM, failed, "start a thread");
+    pthread_join(thread, NULL);
+    return o.rc;
 }
 
 static int open_sockets(struct pipeline *p, struct err *e)
@@ -209,16 +252,12 @@ static int open_sockets(struct pipeline *p, struct err *e)
                                      .high_water = (int)p->c.max_queue,
                                      .max_message_bytes = FRAME_MAX_BYTES,
                                      .security = p->c.security};
-    const struct bus_options push = {.kind = BUS_PUSH,
-                                     .address = p->c.scores,
-                                     .high_water = (int)p->c.max_queue,
-                                     .max_message_bytes = FRAME_MAX_BYTES,
-                                     .security = p->c.security};
     int rc = bus_socket_open(&p->outputs, p->c.bus, &pull, e);
     if (rc != ERR_OK)
         return err_wrap(e, "loop.outputs");
-    for (int i = 0; i < LANE_COUNT && rc == ERR_OK; i++)
-        rc = bus_socket_open(&p->lane[i].scores, p->c.bus, &push, e);
+    rc = open_lane(&p->lane[LANE_NORMAL], p->c.bus, e);
+    if (rc == ERR_OK)
+        rc = open_large_lane(&p->lane[LANE_LARGE], e);
     return rc == ERR_OK ? rc : err_wrap(e, "loop.scores");
 }
 

@@ -1,7 +1,7 @@
 /* verifier/pipeline.h - the verifier's threads: one pulls outputs, some score, two push scores.
  *
  *   PULL -> crew (queue, workers, joiner) -> queue -> PUSH
- *                                         -> queue -> PUSH of large ones
+ *                                         -> queue -> PUSH of large ones, whose threads give way
  * The queues are bounded and so are the bytes held. When the controller is away or slow the push
  * waits, the queues fill, and pulling stops: the engine's outbox keeps and resends. Nothing is kept
  * beyond that, so killing a verifier loses nothing. */
@@ -22,6 +22,7 @@ struct pipeline_config {
     struct remote *remote; /* with the sets attached; NULL = nothing remote is asked */
     uint32_t workers, max_queue;
     struct bus *bus;
+    struct bus *large_bus; /* for large scores, nothing opened on it before; NULL = bus */
     struct metrics *metrics;
 };
 

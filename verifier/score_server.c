@@ -32,6 +32,7 @@ struct request;
 struct text { /* one to be scored */
     struct crew_item item;
     struct request *request;
+    struct buf frame;
     bool is_scored;
     double reward;
     char reason[64];
@@ -154,7 +155,7 @@ static void on_judged(struct crew_item *item)
         for (uint32_t i = 0; i < s->n_check; i++)
             json_array_append_new(t->checks, check_json(&s->check[i]));
     }
-    buf_free(&item->frame);
+    buf_free(&t->frame);
     buf_free(&item->answer);
     close_one(t->request);
 }
@@ -180,9 +181,9 @@ static bool make_frame(struct request *q, size_t i, struct output *o, struct are
     o->revision = 1;
     o->arm = STR("champion");
     o->propensity = 1;
-    buf_init(&q->text[i].item.frame, FRAME_MAX_BYTES);
-    return o->request_id.p && output_encode(o, &q->text[i].item.frame, NULL) == ERR_OK &&
-           !q->text[i].item.frame.failed;
+    buf_init(&q->text[i].frame, FRAME_MAX_BYTES);
+    return o->request_id.p && output_encode(o, &q->text[i].frame, NULL) == ERR_OK &&
+           !q->text[i].frame.failed;
 }
 
 static void put_text(struct request *q, size_t i, struct output *o, struct arena *a)
@@ -191,10 +192,11 @@ static void put_text(struct request *q, size_t i, struct output *o, struct arena
     t->request = q;
     t->item.done = on_judged;
     bool has_frame = make_frame(q, i, o, a);
+    t->item.frame = buf_str(&t->frame);
     if (has_frame && crew_try_put(q->owner->crew, &t->item))
         return;
     snprintf(t->reason, sizeof t->reason, "%s", has_frame ? "overloaded" : "too_large");
-    buf_free(&t->item.frame);
+    buf_free(&t->frame);
     close_one(q);
 }
 

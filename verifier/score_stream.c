@@ -16,6 +16,7 @@ struct stream;
 struct line {
     struct crew_item item;
     struct stream *stream;
+    struct buf text;
     bool is_done; /* under the lock */
 };
 
@@ -53,7 +54,7 @@ static int write_one(struct stream *s, struct err *e)
     bool is_scored = l->item.judged != JUDGED_DROPPED && l->item.answer.n > 0;
     struct str text = is_scored ? buf_str(&l->item.answer) : STR("null");
     bool is_good = fwrite(text.p, 1, text.n, s->out) == text.n && fputc('\n', s->out) != EOF;
-    buf_free(&l->item.frame);
+    buf_free(&l->text);
     buf_free(&l->item.answer);
     return is_good ? ERR_OK : err_set(e, ERR_IO, "score: nobody reads the scores");
 }
@@ -65,15 +66,16 @@ static int put_line(struct stream *s, struct crew *crew, const char *p, size_t n
         rc = write_one(s, e);
     struct line *l = &s->line[s->n_read % WINDOW];
     *l = (struct line){.item.done = on_judged, .stream = s};
-    buf_init(&l->item.frame, LINE_MAX_BYTES);
-    buf_put(&l->item.frame, p, n);
+    buf_init(&l->text, LINE_MAX_BYTES);
+    buf_put(&l->text, p, n);
     if (rc == ERR_OK)
-        rc = buf_check(&l->item.frame, "a line of outputs", e);
+        rc = buf_check(&l->text, "a line of outputs", e);
     if (rc != ERR_OK) {
-        buf_free(&l->item.frame);
+        buf_free(&l->text);
         return rc;
     }
     s->n_read++;
+    l->item.frame = buf_str(&l->text);
     if (!crew_put(crew, &l->item)) /* never: it is closed later, by this thread */
         return err_set(e, ERR_BUG, "score: closed");
     return ERR_OK;

@@ -102,8 +102,8 @@ static struct str verifier_id(const struct milepost_config *c, struct arena *a)
 }
 
 static struct pipeline_config pipeline_config(const struct service *s,
-                                              const struct milepost_config *c, struct bus *bus,
-                                              struct arena *a)
+                                              const struct milepost_config *c,
+                                              struct bus *const bus[2], struct arena *a)
 {
     return (struct pipeline_config){
         .outputs = arena_str(a, c->loop.outputs).p,
@@ -111,7 +111,8 @@ static struct pipeline_config pipeline_config(const struct service *s,
         .judge = {.verifier = s->id, .set = s->sets->set, .n_set = s->sets->n},
         .workers = (uint32_t)c->verifier.threads,
         .max_queue = (uint32_t)c->verifier.max_queue,
-        .bus = bus,
+        .bus = bus[0],
+        .large_bus = bus[1],
         .metrics = s->metrics,
     };
 }
@@ -120,7 +121,7 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
                 struct arena *a, struct err *e)
 {
     struct service s = {.metrics = metrics_new(), .id = verifier_id(c, a), .sets = sets};
-    struct bus *bus = NULL;
+    struct bus *bus[2] = {NULL, NULL};
     struct bus_keys keys;
     struct bus_security security = {0};
     struct remote *remote = NULL;
@@ -130,7 +131,9 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
     if (rc == ERR_OK)
         rc = milepost_config_key(c->verifier.api_key_file, "MILEPOST_API_KEY", a, &s.key, e);
     if (rc == ERR_OK)
-        rc = bus_open(&bus, e);
+        rc = bus_open(&bus[0], e);
+    if (rc == ERR_OK)
+        rc = bus_open(&bus[1], e);
     if (rc == ERR_OK)
         rc = open_remote(&s, &remote, e);
     struct pipeline_config pc = {0};
@@ -150,8 +153,8 @@ int service_run(const struct milepost_config *c, const struct service_sets *sets
     pipeline_stop(pipeline, STOP_GRACE_MS);
     verifier_http_close(http, 0);
     remote_close(remote);
-    if (bus)
-        bus_close(bus);
+    bus_close(bus[0]);
+    bus_close(bus[1]);
     metrics_free(s.metrics);
     return rc;
 }

@@ -67,8 +67,10 @@ def numbered(frame, seq):
 
 
 def feed(address, pipe):
-    """A process of its own, as an engine is: sends its outputs at the given times until told to end;
-    answers with {seq: when}. What it sends delays nobody but by the way it is treated."""
+    """A process of its own, as an engine is, and as if on another machine: it takes only what the
+    cores have left. Sends its outputs at the given times until told to end; answers with
+    {seq: when}. What it sends delays nobody but by the way it is treated."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     socket = zmq.Context().socket(zmq.PUSH)
     socket.bind(address)
     made = {True: frames()}
