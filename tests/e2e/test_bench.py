@@ -94,6 +94,10 @@ def test_times_are_true():
     assert crowd["load"]["mode"] == "open"
     assert crowd["e2e_ms"]["max"] >= 6 * 5 * ms - 10  # the last one's queue of five is in it
     assert crowd["goodput"]["requests"] <= 2  # the third ends after 15 pauses at the earliest
+    # which arrivals lie in the first second is the seed's, not the clock's
+    cut = json.loads(bench("--url", url, "-n", 60, "--rate", 30, "--seconds", 1, "--output", 1,
+                           "--json").stdout)
+    assert 15 <= cut["requests"]["sent"] == cut["requests"]["ok"] <= 45
     server.shutdown()
 
 

@@ -133,13 +133,18 @@ static void converse(struct client *c, uint32_t conversation)
             return;
 }
 
-static bool take(struct volley *v, uint32_t *conversation)
+/* In an open loop a client waits for the arrival after it has taken the conversation. */
+static bool is_in_time(const struct volley *v)
 {
     uint64_t limit_us = (uint64_t)v->o.max_seconds * 1000000;
+    uint64_t at_us = v->o.load.rate_s > 0 ? v->due_us[v->next] : now_us() - v->begin_us;
+    return limit_us == 0 || at_us < limit_us;
+}
 
+static bool take(struct volley *v, uint32_t *conversation)
+{
     pthread_mutex_lock(&v->lock);
-    bool has_more =
-        v->next < v->o.n_conversations && (limit_us == 0 || now_us() - v->begin_us < limit_us);
+    bool has_more = v->next < v->o.n_conversations && is_in_time(v);
     if (has_more)
         *conversation = v->next++;
     pthread_mutex_unlock(&v->lock);
