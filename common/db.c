@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUSY_TIMEOUT_MS = 5000 };
+enum { BUSY_TIMEOUT_MS = 5000, STOP_EVERY = 20000 /* instructions of SQLite's machine */ };
 
 struct db {
     sqlite3 *handle;
@@ -153,6 +153,18 @@ void db_close(struct db *d)
     sqlite3_close(d->handle);
     free(d->path);
     free(d);
+}
+
+static int on_progress(void *ctx)
+{
+    const struct db_stop *stop = ctx;
+    return stop->is_asked(stop->ctx);
+}
+
+void db_stop_when(struct db *d, const struct db_stop *stop)
+{
+    /* The handler only reads it: the cast takes nothing from anybody. */
+    sqlite3_progress_handler(d->handle, STOP_EVERY, stop ? on_progress : NULL, (void *)stop);
 }
 
 int db_exec(struct db *d, const char *sql, struct err *e)

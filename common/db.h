@@ -27,6 +27,14 @@ void db_close(struct db *d); /* finalises its statements */
 /* Applies what is missing, each in a transaction; a database newer than the table is refused. */
 MUST_USE int db_migrate(struct db *d, const struct db_migration *m, size_t n, struct err *e);
 
+/* Asked every few milliseconds of a statement's work; true ends it with ERR_CANCELLED. Stays valid
+ * as long as it is set; NULL = no longer asked. */
+struct db_stop {
+    bool (*is_asked)(void *ctx);
+    void *ctx;
+};
+void db_stop_when(struct db *d, const struct db_stop *stop);
+
 MUST_USE int db_exec(struct db *d, const char *sql, struct err *e);
 MUST_USE int db_begin(struct db *d, struct err *e); /* IMMEDIATE */
 MUST_USE int db_commit(struct db *d, struct err *e);

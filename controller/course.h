@@ -20,7 +20,7 @@
 /* Grows with every change after which some rows would be decided otherwise, or a state be another
  * one: what is in a database is then told apart by the version that made it (law_version.h).
  * tests/e2e/test_upgrade.py fails where it should have grown. */
-enum { COURSE_LAW_VERSION = 1 };
+enum { COURSE_LAW_VERSION = 2 };
 enum { COURSE_MAX_DECISIONS = POLICY_ACTIONS_MAX + 1 };
 
 typedef int course_revision_fn(void *ctx, uint64_t number, struct policy_revision *out,

@@ -38,7 +38,7 @@ int law_version_check(struct ledger *l, struct err *e)
         return rc;
     log_event(LOG_INFO, "law.check", "database=%lld this=%d", (long long)version,
               COURSE_LAW_VERSION);
-    rc = replay_decisions(l->o.database, &report, e);
+    rc = replay_decisions(l->o.database, l->o.stop, &report, e);
     if (rc != ERR_OK)
         return err_wrap(e, "decisions of another version");
     l->law_fit = report.decisions_agree ? LAW_AGAIN : LAW_OTHER;

@@ -516,7 +516,7 @@ int ledger_open(struct ledger **out, const struct ledger_options *o, struct err 
     l->n_route = o->config->routes.n;
     l->route = calloc(l->n_route + 1, sizeof *l->route);
     l->result = calloc(1, sizeof *l->result);
-    int rc = l->route && l->result ? store_open(&l->store, o->database, e)
+    int rc = l->route && l->result ? store_open(&l->store, o->database, o->stop, e)
                                    : err_set(e, ERR_NOMEM, "no memory for the ledger");
     if (rc == ERR_OK)
         rc = law_version_check(l, e);
@@ -532,6 +532,7 @@ int ledger_open(struct ledger **out, const struct ledger_options *o, struct err 
         ledger_close(l);
         return rc;
     }
+    db_stop_when(store_db(l->store), NULL);
     *out = l;
     return ERR_OK;
 }

@@ -61,6 +61,7 @@ struct ledger_options {
     const char *database;
     const struct milepost_config *config; /* stays valid */
     struct clock clock;
+    const struct db_stop *stop; /* ends ledger_open with ERR_CANCELLED; NULL = nothing does */
     struct ledger_hooks hooks;
 };
 

@@ -496,10 +496,10 @@ static void test_one_writer(void **state)
 {
     (void)state;
     struct store *second;
-    assert_int_equal(store_open(&second, database.path, &e), ERR_CONFLICT);
+    assert_int_equal(store_open(&second, database.path, NULL, &e), ERR_CONFLICT);
     assert_non_null(strstr(e.msg, "another controller"));
     drop_ledger();
-    assert_ok(store_open(&second, database.path, &e), &e);
+    assert_ok(store_open(&second, database.path, NULL, &e), &e);
     store_close(second);
     open_ledger();
 }

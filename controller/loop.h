@@ -20,10 +20,11 @@ struct loop_options {
     struct metrics *metrics;
     struct board *board;
     struct clock clock;
+    const struct db_stop *stop; /* ends loop_open with ERR_CANCELLED; NULL = nothing does */
     const char *version;
 };
 
-/* Opens the database and binds both sockets. */
+/* Opens the database (an upgrade of a large one takes minutes) and binds both sockets. */
 MUST_USE int loop_open(struct loop **out, const struct loop_options *o, struct err *e);
 void loop_close(struct loop *l); /* after loop_run returned */
 /* Until loop_stop. An error ends it: the database could not be brought back to a known state. */

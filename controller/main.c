@@ -10,6 +10,7 @@
 #include "controller/api.h"
 #include "controller/replay.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,9 +88,17 @@ static int make_folder_of(const char *path, struct arena *a, struct err *e)
     return folder.p ? io_make_dir(folder.p, e) : err_set(e, ERR_NOMEM, "no memory for a path");
 }
 
+/* A start may take minutes: a signal ends it between two rows. Not read here, only looked at. */
+static bool is_stop_asked(void *stop_fd)
+{
+    struct pollfd p = {.fd = *(int *)stop_fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
 static int open_parts(const struct milepost_config *c, struct parts *p, struct arena *a,
                       int stop_fd, struct err *e)
 {
+    const struct db_stop stop = {is_stop_asked, &stop_fd};
     struct bus_security security;
     struct str key;
     const char *database = milepost_config_path(c, c->controller.database, a);
@@ -115,6 +124,7 @@ static int open_parts(const struct milepost_config *c, struct parts *p, struct a
                               .metrics = p->metrics,
                               .board = p->board,
                               .clock = CLOCK_REAL,
+                              .stop = &stop,
                               .version = MILEPOST_VERSION};
     if (rc == ERR_OK)
         rc = loop_open(&p->loop, &lo, e);
@@ -148,6 +158,12 @@ static int serve(const struct milepost_config *c, struct arena *a, struct err *e
     int rc = stop_setup(&stop_fd, e);
     if (rc == ERR_OK)
         rc = open_parts(c, &p, a, stop_fd, e);
+    if (rc == ERR_CANCELLED && stop_read(stop_fd)) {
+        log_event(LOG_INFO, "controller.start_stopped",
+                  "why=\"asked to stop; nothing is lost, the next start goes on\"");
+        close_parts(&p);
+        return ERR_OK;
+    }
     if (rc == ERR_OK && pthread_create(&thread, NULL, run_loop, &p) != 0)
         rc = err_set(e, ERR_NOMEM, "cannot start a thread");
     if (rc == ERR_OK) {

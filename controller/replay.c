@@ -397,8 +397,8 @@ out:
     return rc;
 }
 
-static int replay(const char *database, bool only_decisions, struct replay_report *out,
-                  struct err *e)
+static int replay(const char *database, bool only_decisions, const struct db_stop *stop,
+                  struct replay_report *out, struct err *e)
 {
     *out = (struct replay_report){.agrees = true};
     struct replay *r = calloc(1, sizeof *r);
@@ -412,8 +412,10 @@ static int replay(const char *database, bool only_decisions, struct replay_repor
         arena_init(&r->arena, 64 * MiB);
         rc = store_open_readonly(&r->store, database, e);
     }
-    if (rc == ERR_OK)
+    if (rc == ERR_OK) {
+        db_stop_when(store_db(r->store), stop);
         rc = run(r, e);
+    }
     if (r) {
         for (uint32_t i = 0; i < r->n_route; i++)
             course_close(&r->route[i].course);
@@ -428,10 +430,11 @@ static int replay(const char *database, bool only_decisions, struct replay_repor
 
 int replay_run(const char *database, struct replay_report *out, struct err *e)
 {
-    return replay(database, false, out, e);
+    return replay(database, false, NULL, out, e);
 }
 
-int replay_decisions(const char *database, struct replay_report *out, struct err *e)
+int replay_decisions(const char *database, const struct db_stop *stop, struct replay_report *out,
+                     struct err *e)
 {
-    return replay(database, true, out, e);
+    return replay(database, true, stop, out, e);
 }

@@ -6,7 +6,7 @@
 #ifndef CONTROLLER_REPLAY_H
 #define CONTROLLER_REPLAY_H
 
-#include "common/err.h"
+#include "common/db.h"
 
 #include <stdint.h>
 
@@ -27,7 +27,8 @@ struct replay_report {
 MUST_USE int replay_run(const char *database, struct replay_report *out, struct err *e);
 
 /* The chain and the decisions only, without the last states and the columns beside sealed texts,
- * which cost ten times as much. */
-MUST_USE int replay_decisions(const char *database, struct replay_report *out, struct err *e);
+ * which cost ten times as much. stop (may be NULL): db_stop_when. */
+MUST_USE int replay_decisions(const char *database, const struct db_stop *stop,
+                              struct replay_report *out, struct err *e);
 
 #endif

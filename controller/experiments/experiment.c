@@ -82,7 +82,8 @@ static uint32_t stratum_of(struct experiment *x, struct str name)
 
 static struct unit_row unit_of(struct experiment *x, const struct policy_row *row)
 {
-    bool is_whole = row->finish != FINISH_CANCELLED && row->finish != FINISH_ERROR;
+    bool is_left = row->finish == FINISH_CANCELLED; /* no fault of the arm */
+    bool is_whole = !is_left && row->finish != FINISH_ERROR;
     bool is_scored = row->is_scored && is_whole && row->reward >= 0.0 && row->reward <= 1.0;
     struct unit_row u = {.source = row->source,
                          .admission = row->admission,
@@ -97,7 +98,7 @@ static struct unit_row unit_of(struct experiment *x, const struct policy_row *ro
     u.propensity = row->propensity;
     u.reward = row->reward;
     u.stratum = stratum_of(x, row->stratum);
-    u.flags = (is_scored ? UNIT_SCORED : 0u) | (row->is_invalid ? UNIT_INVALID : 0u) |
+    u.flags = (is_scored ? UNIT_SCORED : 0u) | (row->is_invalid && !is_left ? UNIT_INVALID : 0u) |
               (row->finish == FINISH_ERROR ? UNIT_ERROR : 0u);
     return u;
 }

@@ -13,8 +13,8 @@ struct lab {
     uint64_t n, now_us;
     double mean[ARMS];
     uint64_t dealt[ARMS];
-    double loses[ARMS]; /* share of an arm's outputs that is unscored */
-    bool is_invalid[ARMS];
+    double loses[ARMS];              /* share of an arm's outputs that is unscored */
+    bool is_invalid[ARMS], has_left; /* has_left: every client, before the end */
     const char *checks;
     bool skips_arm; /* rows of arm 2 are lost every second time */
     bool is_coded;  /* state through its text before every row */
@@ -127,7 +127,7 @@ static void deal(struct lab *l)
                                  .propensity = v.n_arm ? v.arm_share[arm] : 1.0,
                                  .is_scored = !deals(i, l->loses[arm]),
                                  .reward = deals(i + 7u * arm, l->mean[arm]),
-                                 .finish = FINISH_STOP,
+                                 .finish = l->has_left ? FINISH_CANCELLED : FINISH_STOP,
                                  .is_invalid = l->is_invalid[arm]};
     commit(l, &ev, v.n_arm ? name : "");
 }
@@ -430,7 +430,9 @@ static void test_a_tripped_arm_gets_no_further_slice(void **state)
     int n_served = 0;
     (void)state;
     open_lab(&l, plan_of(LAW_SLICES, ON_WIN_REPORT));
-    l.is_invalid[1] = true;
+    l.is_invalid[1] = l.has_left = true;
+    assert_false(deal_until(&l, ACTION_ELIMINATE, 200));
+    l.has_left = false;
     assert_true(deal_until(&l, ACTION_ELIMINATE, 200));
     assert_string_equal(acted(&l, ACTION_ELIMINATE)->test, "hard_trip");
     assert_true(acted(&l, ACTION_ALLOCATE)); /* the slice ends at once */

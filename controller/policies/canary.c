@@ -47,8 +47,10 @@ static bool is_reward(bool is_scored, double reward)
 
 static uint32_t flags_of(const struct policy_row *row)
 {
-    /* Half a text has half a reward: what the client cut off, or the engine lost, is unscored. */
-    bool is_whole = row->finish != FINISH_CANCELLED && row->finish != FINISH_ERROR;
+    /* Half a text has half a reward: what the client cut off, or the engine lost, is unscored. A
+     * client that left before the first token says nothing against the revision. */
+    bool is_left = row->finish == FINISH_CANCELLED;
+    bool is_whole = !is_left && row->finish != FINISH_ERROR;
     const struct {
         bool is_set;
         uint32_t flag;
@@ -56,7 +58,7 @@ static uint32_t flags_of(const struct policy_row *row)
                  {is_whole && is_reward(row->is_scored_b, row->reward_b), UNIT_SCORED_B},
                  {row->finish == FINISH_LENGTH, UNIT_TRUNCATED},
                  {row->finish == FINISH_ERROR, UNIT_ERROR},
-                 {row->is_invalid, UNIT_INVALID},
+                 {row->is_invalid && !is_left, UNIT_INVALID},
                  {row->is_refusal, UNIT_REFUSED},
                  {row->is_repetitive, UNIT_REPEATS},
                  {!is_whole, UNIT_CUT}};

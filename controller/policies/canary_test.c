@@ -183,6 +183,21 @@ static void test_hard_trips(void **state)
     policy_close(b.p);
 }
 
+/* Clients that leave before the first token, all at once: nothing of theirs was invalid. */
+static void test_clients_that_leave_trip_nothing(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct policy_settings s = quick();
+    open_bench(&b, &s);
+    start(&b, "left", 2, 1.0, false, false);
+    b.is_invalid = b.is_left = true;
+    assert_int_equal(rows_until(&b, ACTION_ROLLBACK, 2000), 0);
+    b.is_left = false;
+    assert_in_range(rows_until(&b, ACTION_ROLLBACK, 100), 20, 24);
+    policy_close(b.p);
+}
+
 /* Too hot a temperature is lowered step by step, each step winning its canary. */
 static void test_steps_down_to_the_target(void **state)
 {
@@ -374,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_ramp),
         cmocka_unit_test(test_no_promotion_before_a_traffic_cycle),
         cmocka_unit_test(test_hard_trips),
+        cmocka_unit_test(test_clients_that_leave_trip_nothing),
         cmocka_unit_test(test_steps_down_to_the_target),
         cmocka_unit_test(test_skips_what_was_tried),
         cmocka_unit_test(test_drift_alarm),

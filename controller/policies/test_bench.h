@@ -23,7 +23,7 @@ struct bench {
     const char *experiment;
     const char *checks;                         /* version of the checks; NULL = not said */
     bool is_truncated, is_unscored, is_invalid; /* the challenger's outputs */
-    bool is_refusal, is_repetitive, is_error;
+    bool is_refusal, is_repetitive, is_error, is_left;
     double length, slowness; /* its tokens and time as multiples of the champion's; 0 = 1 */
     bool is_champion_unscored;
     const char *session; /* every request's; NULL = each stands alone */
@@ -137,6 +137,8 @@ static inline void dress(const struct bench *b, struct policy_row *r, bool is_ch
         r->reward_b = deals(b->dealt[is_challenger] + 3u * is_challenger, b->mean_b[is_challenger]);
     if (is_challenger && b->is_error)
         r->finish = FINISH_ERROR;
+    if (is_challenger && b->is_left)
+        r->finish = FINISH_CANCELLED;
 }
 
 /* One more request, committed at once. */

@@ -105,7 +105,7 @@ static int store_new(struct store **out, struct db *db, int lock_fd, struct err 
     return pack_add_functions(db, e);
 }
 
-int store_open(struct store **out, const char *path, struct err *e)
+int store_open(struct store **out, const char *path, const struct db_stop *stop, struct err *e)
 {
     struct db *db = NULL;
     int lock_fd;
@@ -114,8 +114,10 @@ int store_open(struct store **out, const char *path, struct err *e)
     if (rc != ERR_OK)
         return rc;
     rc = db_open(&db, path, DB_SYNC_FULL, e);
-    if (rc == ERR_OK)
+    if (rc == ERR_OK) {
+        db_stop_when(db, stop);
         rc = bring_up_to_date(db, path, e);
+    }
     /* 32 MiB of log before it is copied: an index page that many batches touch is copied once. */
     if (rc == ERR_OK)
         rc = db_exec(db, "PRAGMA wal_autocheckpoint=8192", e);

@@ -12,8 +12,10 @@
 struct store;
 
 /* Creates the file when absent and brings the tables up to date. ERR_CONFLICT: another process has
- * it open for writing. */
-MUST_USE int store_open(struct store **out, const char *path, struct err *e);
+ * it open for writing. stop (may be NULL): db_stop_when; a table that was brought up to date stays
+ * so. */
+MUST_USE int store_open(struct store **out, const char *path, const struct db_stop *stop,
+                        struct err *e);
 MUST_USE int store_open_readonly(struct store **out, const char *path, struct err *e);
 void store_close(struct store *s);
 

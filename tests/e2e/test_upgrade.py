@@ -112,6 +112,43 @@ def goes_on(injector, champion):
     assert routes(system)["default"]["champion"]["revision"] == champion
 
 
+def enlarge(system, n):
+    """n more outputs and scores, copies of the first ones, of a route that nobody serves."""
+    with sqlite3.connect(system.database) as db:
+        last = db.execute("SELECT max((SELECT max(row) FROM scores), (SELECT max(ord) FROM events), "
+                          "(SELECT max(id) FROM outputs))").fetchone()[0]
+        more = {"request_id": "'more-'||i", "route": "'bulk'"}
+        for table, key, own in (("outputs", "id", {"engine": "'e9'", "seq": "i", "admission": "i"}),
+                                ("scores", "row", {"output": f"{last}+i"})):
+            own = {**more, **own, key: f"{last}+i"}
+            kept = [c[1] for c in db.execute(f"PRAGMA table_info({table})") if c[1] not in own]
+            db.execute(f"WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM k WHERE i<{n}), "
+                       f"one AS MATERIALIZED (SELECT * FROM {table} ORDER BY {key} LIMIT 1) "
+                       f"INSERT INTO {table}({','.join([*kept, *own])}) "
+                       f"SELECT {','.join([*kept, *own.values()])} FROM k, one")
+
+
+@pytest.mark.parametrize("number, event", [(1, "store.upgrade"), (5, "law.check")])
+def test_a_long_start_stops_at_once_and_the_next_one_goes_on(place, number, event):
+    system = place.system
+    unpack(system, number)
+    enlarge(system, 40000)
+    before = [system.rows(sql) for sql in LISTS[:3]]
+    system.start("controller", wait=False)
+    until(lambda: f"ev={event} " in system.tail("controller"), 60, f"{event} begins")
+    process = system.process.pop("controller")
+    process.terminate()
+    assert process.wait(timeout=5 * SLOW) == 0, system.tail("controller")
+    said = system.tail("controller")
+    assert "controller.start_stopped" in said and "controller.ready" not in said, said
+    for sql, was in zip(LISTS, before):
+        assert system.rows(sql) == was, sql
+    system.start("controller")
+    status = system.get("controller", "/api/status")[2]
+    assert len(place.decisions()) == 17 + (3 if SEALED[number] else 0)
+    assert status["routes"][0]["champion"]["revision"]
+
+
 def test_a_newer_database_is_refused(place):
     system = place.system
     unpack(system, 5)
