@@ -214,7 +214,8 @@ static void get_params(struct http_request *r, void *ctx)
     json_t *v = NULL;
     int rc = read_common(a, r, 1, &q, &e);
     if (rc == ERR_OK)
-        rc = api_read_params(a->store, q.route, &v, &e);
+        rc =
+            api_read_params(a->store, q.route, milepost_config_route(a->o.config, q.route), &v, &e);
     json_object_set_new(v, "needs_key", json_boolean(a->o.admin_key.n > 0));
     reply_json(r, v, rc, &e);
 }
@@ -258,7 +259,8 @@ static void post_experiment_plan(struct http_request *r, void *ctx)
     if (rc == ERR_OK)
         rc = api_find_route(a->o.config, given, &route, &e);
     if (rc == ERR_OK)
-        rc = api_experiment_plan(a->store, route, &root, &v, &e);
+        rc = api_experiment_plan(a->store, route, milepost_config_route(a->o.config, route), &root,
+                                 &v, &e);
     json_decref(body);
     reply_json(r, v, rc, &e);
 }

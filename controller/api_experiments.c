@@ -275,8 +275,8 @@ static json_t *plan_answer(struct str route, const struct experiment_request *q,
     return o;
 }
 
-int api_experiment_plan(struct store *s, struct str route, const struct json_at *request,
-                        json_t **out, struct err *e)
+int api_experiment_plan(struct store *s, struct str route, const struct route_config *config,
+                        const struct json_at *request, json_t **out, struct err *e)
 {
     struct arena a;
     struct revision champion;
@@ -289,7 +289,7 @@ int api_experiment_plan(struct store *s, struct str route, const struct json_at 
     if (rc == ERR_OK)
         rc = champion_of(s, route, &a, &champion, &min_units, e);
     if (rc == ERR_OK)
-        rc = experiment_request_read(request, &champion.params, &a, q, e);
+        rc = experiment_request_read(request, config, &champion.params, &a, q, e);
     if (rc == ERR_OK) {
         *f = (struct facts){.n = 0};
         rc = read_facts(s, route, f, e);

@@ -2,6 +2,7 @@
 #ifndef CONTROLLER_API_EXPERIMENTS_H
 #define CONTROLLER_API_EXPERIMENTS_H
 
+#include "schemas/config.h"
 #include "common/json.h"
 #include "controller/store/store.h"
 
@@ -11,7 +12,8 @@ MUST_USE int api_experiment_list(struct store *s, struct str route, int64_t limi
 /* ERR_NOT_FOUND when there is no such experiment. Of a running one: as of the last commit. */
 MUST_USE int api_experiment_report(struct store *s, struct str id, json_t **out, struct err *e);
 /* request: controller/experiment_request.h. Plays the experiment; about a second at most. */
-MUST_USE int api_experiment_plan(struct store *s, struct str route, const struct json_at *request,
+MUST_USE int api_experiment_plan(struct store *s, struct str route,
+                                 const struct route_config *config, const struct json_at *request,
                                  json_t **out, struct err *e);
 
 #endif

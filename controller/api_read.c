@@ -237,24 +237,27 @@ static int revision_json(struct store *s, int64_t number, json_t **out, struct e
     return ERR_OK;
 }
 
-/* What may be tuned, for forms: the table of schemas/params. */
-static json_t *knobs_json(void)
+/* What may be tuned, for forms: the table of schemas/params within the route's bounds. */
+static json_t *knobs_json(const struct route_config *route)
 {
     json_t *list = json_array();
     for (int i = 0; i < PARAM_COUNT; i++) {
         const struct param_info *info = param_info((enum param_id)i);
+        struct bound_config b = route_config_bound(route, (enum param_id)i);
         json_t *o = json_object();
         put(o, "name", json_string(info->name));
         put(o, "is_integer", json_boolean(info->is_integer));
-        put(o, "min", json_num(info->min));
-        put(o, "max", json_num(info->max));
+        put(o, "min", json_num(b.min));
+        put(o, "max", json_num(b.max));
+        put(o, "step", json_num(b.step));
         put(o, "help", json_string(info->help));
         json_array_append_new(list, o);
     }
     return list;
 }
 
-int api_read_params(struct store *s, struct str route, json_t **out, struct err *e)
+int api_read_params(struct store *s, struct str route, const struct route_config *config,
+                    json_t **out, struct err *e)
 {
     struct db_stmt *q;
     json_t *champion = NULL, *challenger = NULL;
@@ -282,7 +285,7 @@ int api_read_params(struct store *s, struct str route, json_t **out, struct err 
         rc = revision_json(s, number[1], &challenger, e);
         put(o, "challenger", challenger);
     }
-    put(o, "knobs", knobs_json());
+    put(o, "knobs", knobs_json(config));
     *out = o;
     return rc;
 }

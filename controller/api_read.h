@@ -2,6 +2,7 @@
 #ifndef CONTROLLER_API_READ_H
 #define CONTROLLER_API_READ_H
 
+#include "schemas/config.h"
 #include "controller/store/revisions.h"
 
 #include <jansson.h>
@@ -16,7 +17,9 @@ MUST_USE int api_read_decisions(struct store *s, struct str route, int64_t after
 MUST_USE int api_read_decision(struct store *s, int64_t number, json_t **out, struct err *e);
 MUST_USE int api_read_scores(struct store *s, struct str route, bool worst, int64_t limit,
                              json_t **out, struct err *e);
-MUST_USE int api_read_params(struct store *s, struct str route, json_t **out, struct err *e);
+/* config (may be NULL): of the route, for its bounds. */
+MUST_USE int api_read_params(struct store *s, struct str route, const struct route_config *config,
+                             json_t **out, struct err *e);
 /* Percentiles of the last outputs' durations and their course; an idle route has n 0. */
 MUST_USE int api_read_load(struct store *s, struct str route, int64_t now_us, json_t **out,
                            struct err *e);

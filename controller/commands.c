@@ -67,8 +67,8 @@ int command_make_room(struct ledger *l, struct ledger_route *r, struct command *
     return ledger_event(l, &stop, NULL, e);
 }
 
-static int next_params(struct command *c, const struct revision *champion, struct param_set *out,
-                       struct err *e)
+static int next_params(const struct ledger_route *r, struct command *c,
+                       const struct revision *champion, struct param_set *out, struct err *e)
 {
     json_t *v = NULL;
     struct param_set change = {0};
@@ -83,7 +83,7 @@ static int next_params(struct command *c, const struct revision *champion, struc
     *out = champion->params;
     params_overlay(&out->defaults, &change.defaults);
     params_overlay(&out->caps, &change.caps);
-    return guard_check(&champion->params, out, e);
+    return guard_check(r->config, &champion->params, out, e);
 }
 
 static int run_params(struct ledger *l, struct ledger_route *r, struct command *c, struct err *e)
@@ -97,7 +97,7 @@ static int run_params(struct ledger *l, struct ledger_route *r, struct command *
     int rc;
     policy_view(r->course.policy, &v);
     TRY(store_get_revision(l->store, v.champion, &c->arena, &champion, e));
-    TRY(next_params(c, &champion, &next.params, e));
+    TRY(next_params(r, c, &champion, &next.params, e));
     TRY(command_make_room(l, r, c, &v, e));
     next.parent = champion.number;
     param_set_hash(&next.params, next.hash);

@@ -53,15 +53,16 @@ static int payload_of(struct command *c, struct experiment_request *q, const uin
     return rc;
 }
 
-static int read_request(struct command *c, const struct param_set *champion,
-                        struct experiment_request *out, struct err *e)
+static int read_request(const struct ledger_route *r, struct command *c,
+                        const struct param_set *champion, struct experiment_request *out,
+                        struct err *e)
 {
     json_t *v = NULL;
     int rc = json_parse(c->params, JSON_UNIQUE_KEYS, &v, e);
     if (rc != ERR_OK)
         return rc;
     struct json_at at = json_root(v);
-    rc = experiment_request_read(&at, champion, &c->arena, out, e);
+    rc = experiment_request_read(&at, r->config, champion, &c->arena, out, e);
     json_decref(v);
     return rc;
 }
@@ -80,7 +81,7 @@ int experiment_command_start(struct ledger *l, struct ledger_route *r, struct co
     if (rc == ERR_OK)
         rc = store_get_revision(l->store, v.champion, &c->arena, &champion, e);
     if (rc == ERR_OK)
-        rc = read_request(c, &champion.params, q, e);
+        rc = read_request(r, c, &champion.params, q, e);
     if (rc == ERR_OK && q->has_scheduler_knobs && r != &l->route[0])
         rc = err_set(e, ERR_INVALID, "the engine's knobs follow route %s: experiment there",
                      l->route[0].course.route);

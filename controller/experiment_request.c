@@ -33,7 +33,7 @@ static int add_arm(const json_t *change, struct arena *a, struct experiment_requ
     params_overlay(&p.caps, &over.caps);
     if (is_known(q, &p))
         return ERR_OK;
-    rc = guard_check(&q->arm[0], &p, e);
+    rc = guard_check(q->route, &q->arm[0], &p, e);
     if (rc != ERR_OK)
         return err_wrap(e, "arm %u", q->n_arm);
     if (q->n_arm == EXPERIMENT_ARMS)
@@ -122,10 +122,11 @@ static int check_knobs(const struct json_at *at, struct experiment_request *q, s
     return ERR_OK;
 }
 
-int experiment_request_read(const struct json_at *at, const struct param_set *champion,
-                            struct arena *a, struct experiment_request *out, struct err *e)
+int experiment_request_read(const struct json_at *at, const struct route_config *route,
+                            const struct param_set *champion, struct arena *a,
+                            struct experiment_request *out, struct err *e)
 {
-    *out = (struct experiment_request){.n_arm = 1, .arm = {*champion}};
+    *out = (struct experiment_request){.route = route, .n_arm = 1, .arm = {*champion}};
     out->has_seed = json_field(at, "seed").v != NULL;
     int rc = experiment_plan_decode(at, &out->plan, e);
     if (rc == ERR_OK)

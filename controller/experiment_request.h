@@ -9,6 +9,7 @@
 #include "controller/experiments/plan.h"
 
 struct experiment_request {
+    const struct route_config *route; /* whose bounds hold; NULL = none */
     struct experiment_plan plan;
     bool has_seed;
     bool has_scheduler_knobs; /* arms differ in what belongs to the engine */
@@ -16,9 +17,9 @@ struct experiment_request {
     struct param_set arm[EXPERIMENT_ARMS]; /* [0] is the champion's */
 };
 
-/* ERR_INVALID says which arm and why. Texts in the arena. */
-MUST_USE int experiment_request_read(const struct json_at *at, const struct param_set *champion,
-                                     struct arena *a, struct experiment_request *out,
-                                     struct err *e);
+/* ERR_INVALID says which arm and why. Texts in the arena. route: see above. */
+MUST_USE int experiment_request_read(const struct json_at *at, const struct route_config *route,
+                                     const struct param_set *champion, struct arena *a,
+                                     struct experiment_request *out, struct err *e);
 
 #endif

@@ -18,12 +18,42 @@ static int check_values(const char *what, const struct params *p, struct err *e)
     return ERR_OK;
 }
 
-int guard_check(const struct param_set *base, const struct param_set *next, struct err *e)
+/* Rounding of a step's ends: 0.9 - 0.7 is not 0.2. */
+#define SLACK 1e-9
+
+static int check_bounds(const struct route_config *route, const struct param_set *base,
+                        const struct param_set *next, struct err *e)
+{
+    struct params client = {0}, from, to;
+    params_resolve(base, &client, &from);
+    params_resolve(next, &client, &to);
+    for (int i = 0; i < PARAM_COUNT; i++) {
+        struct bound_config b = route_config_bound(route, (enum param_id)i);
+        if (from.v[i] == to.v[i])
+            continue;
+        if (!(to.v[i] >= b.min && to.v[i] <= b.max))
+            return err_set(e, ERR_INVALID,
+                           STR_FMT ": %g is outside %g to %g, the bounds of this route",
+                           STR_ARG(b.knob), to.v[i], b.min, b.max);
+        if (fabs(to.v[i] - from.v[i]) > b.step + SLACK)
+            return err_set(e, ERR_INVALID,
+                           STR_FMT ": %g is more than %g, this route's largest step, from the %g "
+                                   "that serves",
+                           STR_ARG(b.knob), to.v[i], b.step, from.v[i]);
+    }
+    return ERR_OK;
+}
+
+int guard_check(const struct route_config *route, const struct param_set *base,
+                const struct param_set *next, struct err *e)
 {
     int rc = check_values("", &next->defaults, e);
     if (rc == ERR_OK)
         rc = check_values("caps.", &next->caps, e);
     if (rc != ERR_OK || !base)
+        return rc;
+    rc = check_bounds(route, base, next, e);
+    if (rc != ERR_OK)
         return rc;
     if (next->defaults.weights.n && !str_eq(next->defaults.weights, base->defaults.weights)) {
         return err_set(e, ERR_UNSUPPORTED,
@@ -60,11 +90,11 @@ static int check_step(const struct policy_settings *s, enum param_id id, double 
     return err_set(e, ERR_INVALID, "%s: not a knob that a policy may turn", param_info(id)->name);
 }
 
-int guard_check_proposal(const struct policy_settings *s, const struct param_set *base,
-                         const struct param_set *next, struct err *e)
+int guard_check_proposal(const struct route_config *route, const struct policy_settings *s,
+                         const struct param_set *base, const struct param_set *next, struct err *e)
 {
     struct params client = {0}, from, to;
-    int rc = guard_check(base, next, e);
+    int rc = guard_check(route, base, next, e);
     params_resolve(base, &client, &from);
     params_resolve(next, &client, &to);
     for (int i = 0; rc == ERR_OK && i < PARAM_COUNT; i++) {

@@ -19,20 +19,60 @@ static void test_bounds_hold_for_everybody(void **state)
 {
     (void)state;
     struct param_set base = with(0.7, 64), next = with(0.9, 64);
-    assert_ok(guard_check(&base, &next, &e), &e);
-    assert_int_equal(guard_check(&base, &base, &e), ERR_CONFLICT);
-    assert_ok(guard_check(NULL, &base, &e), &e);
+    assert_ok(guard_check(NULL, &base, &next, &e), &e);
+    assert_int_equal(guard_check(NULL, &base, &base, &e), ERR_CONFLICT);
+    assert_ok(guard_check(NULL, NULL, &base, &e), &e);
     next.defaults.v[PARAM_TEMPERATURE] = 1e9; /* as a damaged row would have it */
-    assert_int_equal(guard_check(&base, &next, &e), ERR_INVALID);
+    assert_int_equal(guard_check(NULL, &base, &next, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "temperature"));
     next = with(0.9, 64);
     next.caps.set = 1u << PARAM_TOP_P;
     next.caps.v[PARAM_TOP_P] = -1;
-    assert_int_equal(guard_check(&base, &next, &e), ERR_INVALID);
+    assert_int_equal(guard_check(NULL, &base, &next, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "caps.top_p"));
     next = with(0.9, 64);
     next.defaults.weights = STR("another-model");
-    assert_int_equal(guard_check(&base, &next, &e), ERR_UNSUPPORTED);
+    assert_int_equal(guard_check(NULL, &base, &next, &e), ERR_UNSUPPORTED);
+}
+
+/* A route's own bounds: for everybody, and only for what a revision changes. */
+static void test_bounds_of_a_route(void **state)
+{
+    (void)state;
+    struct bound_config own[] = {{STR("temperature"), 0.2, 1.0, 0.3},
+                                 {STR("max_new_tokens"), 16, 1e9, 1e9}};
+    struct route_config route = {.bounds = {.item = own, .n = 2}};
+    struct policy_settings s = policy_settings_default(), tight;
+    const struct {
+        double from[2], to[2];
+        const char *says; /* NULL = may be */
+    } row[] = {
+        {{0.7, 64}, {1.0, 64}, NULL},          {{0.7, 64}, {1.1, 64}, "outside 0.2 to 1"},
+        {{0.4, 64}, {0.1, 64}, "outside 0.2"}, {{0.7, 64}, {0.3, 64}, "largest step"},
+        {{0.7, 64}, {0.4, 64}, NULL},          {{0.7, 64}, {0.7, 15}, "max_new_tokens: 15"},
+        {{0.7, 64}, {0.7, 1024}, NULL},        {{1.5, 64}, {1.5, 32}, NULL},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct param_set from = with(row[i].from[0], row[i].from[1]);
+        struct param_set to = with(row[i].to[0], row[i].to[1]);
+        int rc = guard_check(&route, &from, &to, &e);
+        if ((rc == ERR_OK) != !row[i].says || (rc != ERR_OK && !strstr(e.msg, row[i].says)))
+            fail_msg("row %zu: code %d, %s", i, rc, e.msg);
+    }
+    struct param_set from = with(0.7, 64), to = with(0.1, 64);
+    s.temperature_step = 1.0;
+    assert_ok(guard_check_proposal(NULL, &s, &from, &to, &e), &e);
+    assert_int_equal(guard_check_proposal(&route, &s, &from, &to, &e), ERR_INVALID);
+    struct milepost_config plain;
+    struct arena a;
+    arena_init(&a, MiB);
+    assert_ok(milepost_config_load(NULL, NULL, 0, &a, &plain, &e), &e);
+    struct route_config bounded = *(const struct route_config *)plain.routes.item;
+    bounded.bounds = route.bounds;
+    bounded.policy.temperature_step = 0.5;
+    assert_ok(policy_settings_from_route(&bounded, &tight, &e), &e); /* proposals stay within */
+    assert_true(tight.temperature_min == 0.2 && tight.temperature_step == 0.3);
+    arena_free(&a);
 }
 
 static void test_proposals_take_one_step(void **state)
@@ -57,13 +97,13 @@ static void test_proposals_take_one_step(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct param_set from = with(row[i].from[0], row[i].from[1]);
         struct param_set to = with(row[i].to[0], row[i].to[1]);
-        int rc = guard_check_proposal(&s, &from, &to, &e);
+        int rc = guard_check_proposal(NULL, &s, &from, &to, &e);
         if (rc != row[i].code)
             fail_msg("row %zu: code %d, want %d", i, rc, row[i].code);
     }
     struct param_set from = with(0.7, 64), other = with(0.7, 64);
     assert_ok(params_put(&other.defaults, PARAM_TOP_P, 0.5, &e), &e);
-    assert_int_equal(guard_check_proposal(&s, &from, &other, &e), ERR_INVALID);
+    assert_int_equal(guard_check_proposal(NULL, &s, &from, &other, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "top_p"));
 }
 
@@ -71,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bounds_hold_for_everybody),
+        cmocka_unit_test(test_bounds_of_a_route),
         cmocka_unit_test(test_proposals_take_one_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,8 +201,8 @@ static int proposed_revision(struct ledger *l, const struct pending_proposal *p,
         .created = {l->now_us}};
     rc = params_put(&out->params.defaults, p->knob, p->value, e);
     if (rc == ERR_OK)
-        rc = guard_check_proposal(policy_settings_of(r->course.policy), &from.params, &out->params,
-                                  e);
+        rc = guard_check_proposal(r->config, policy_settings_of(r->course.policy), &from.params,
+                                  &out->params, e);
     if (rc != ERR_OK)
         return rc;
     param_set_hash(&out->params, out->hash);

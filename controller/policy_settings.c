@@ -235,6 +235,10 @@ int policy_settings_from_route(const struct route_config *r, struct policy_setti
     int rc = policy_settings_from_config(&r->policy, out, e);
     if (rc != ERR_OK)
         return rc;
+    struct bound_config heat = route_config_bound(r, PARAM_TEMPERATURE);
+    out->temperature_min = fmax(out->temperature_min, heat.min);
+    out->temperature_step = fmin(out->temperature_step, heat.step);
+    out->tokens_min = fmax(out->tokens_min, route_config_bound(r, PARAM_MAX_NEW_TOKENS).min);
     for (uint32_t i = 0; i < r->checks.n; i++) {
         bool is_b = c[i].set == CHECK_SET_B;
         out->needs_set_b |= is_b;

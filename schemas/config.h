@@ -79,9 +79,15 @@ struct policy_config { /* CONTROL.md; keys a policy does not use are ignored by 
     int64_t session_ms, stale_ms;
 };
 
+struct bound_config { /* of a knob on one route, narrower than the table in schemas/params.h */
+    struct str knob;
+    double min, max, step; /* step: most by which one revision differs from the one that serves */
+};
+
 struct route_config {
     struct str name;
     struct str params;      /* first revision, JSON object text (from a YAML mapping) */
+    struct cfg_list bounds; /* of struct bound_config */
     struct cfg_list checks; /* of struct check_config */
     struct policy_config policy;
 };
@@ -129,6 +135,8 @@ MUST_USE int milepost_config_load(const char *path, const char *const *overrides
                                   size_t n_overrides, struct arena *a, struct milepost_config *out,
                                   struct err *e);
 bool milepost_config_wants(const struct webhook_config *w, struct str event);
+/* What a revision of this route may set the knob to; r NULL = any. */
+struct bound_config route_config_bound(const struct route_config *r, enum param_id knob);
 const struct route_config *milepost_config_route(const struct milepost_config *c, struct str name);
 /* path as it is when absolute, else below state_dir; NUL-terminated in the arena. */
 const char *milepost_config_path(const struct milepost_config *c, struct str path, struct arena *a);

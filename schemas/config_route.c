@@ -4,6 +4,7 @@
  * The policy's own invariants are checked again by the law that uses them. */
 #include "schemas/config_tables.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,6 +103,70 @@ static const struct cfg_table CHECK_TABLE = {.name = "check",
                                              .max_items = 32,
                                              .extra_offset = offsetof(struct check_config, params)};
 
+#define B struct bound_config
+static const struct cfg_option BOUND_OPTIONS[] = {
+    {.key = "knob",
+     .type = CFG_TEXT,
+     .offset = offsetof(B, knob),
+     .max = 64,
+     .unit = "",
+     .help = "temperature, top_p, max_new_tokens, ...: one of params."},
+    REAL_ROW(B, min, "-1e9", -1e9, 1e9, "", "No revision sets it lower."),
+    REAL_ROW(B, max, "1e9", -1e9, 1e9, "", "No revision sets it higher."),
+    REAL_ROW(B, step, "1e9", 0, 1e9, "",
+             "Most by which a new revision may differ from the one that serves."),
+};
+#undef B
+
+static int check_bound(const void *value, const char *path, struct err *e)
+{
+    const struct bound_config *b = value;
+    enum param_id id;
+    if (!param_find(b->knob, &id))
+        return err_set(e, ERR_INVALID, "%s.knob: \"%.40s\" is no parameter", path, b->knob.p);
+    if (b->min > b->max)
+        return err_set(e, ERR_INVALID, "%s: min %g is above max %g", path, b->min, b->max);
+    return ERR_OK;
+}
+
+static const struct cfg_table BOUND_TABLE = {.name = "bound",
+                                             .size = sizeof(struct bound_config),
+                                             .option = BOUND_OPTIONS,
+                                             .n_option = CFG_COUNT(BOUND_OPTIONS),
+                                             .max_items = PARAM_COUNT,
+                                             .check = check_bound};
+
+struct bound_config route_config_bound(const struct route_config *r, enum param_id knob)
+{
+    const struct param_info *info = param_info(knob);
+    struct bound_config all = {str_from(info->name), info->min, info->max, INFINITY};
+    const struct bound_config *b = r ? r->bounds.item : NULL;
+    for (uint32_t i = 0; r && i < r->bounds.n; i++) {
+        if (!str_eq_c(b[i].knob, info->name))
+            continue;
+        all.min = fmax(all.min, b[i].min);
+        all.max = fmin(all.max, b[i].max);
+        all.step = fmin(all.step, b[i].step);
+    }
+    return all;
+}
+
+/* The first revision must be one that could be pushed. */
+static int check_within(const struct route_config *r, const struct param_set *set, const char *path,
+                        struct err *e)
+{
+    struct params client = {0}, first;
+    params_resolve(set, &client, &first);
+    for (int i = 0; i < PARAM_COUNT; i++) {
+        struct bound_config b = route_config_bound(r, (enum param_id)i);
+        if (!(first.v[i] >= b.min && first.v[i] <= b.max))
+            return err_set(e, ERR_INVALID,
+                           "%s.bounds: the first revision has " STR_FMT " %g, outside %g to %g",
+                           path, STR_ARG(b.knob), first.v[i], b.min, b.max);
+    }
+    return ERR_OK;
+}
+
 bool config_is_name(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -127,6 +192,8 @@ static int check_params(const struct route_config *r, const char *path, struct e
     }
     if (rc != ERR_OK)
         err_wrap(e, "%s.params", path);
+    else
+        rc = check_within(r, &set, path, e);
     json_decref(v);
     arena_free(&a);
     return rc;
@@ -172,6 +239,12 @@ static const struct cfg_option ROUTE_OPTIONS[] = {
      .sub = &ROUTE_PARAMS_TABLE,
      .help = "First revision: temperature, top_p, top_k, min_p, repetition_penalty, "
              "presence_penalty, frequency_penalty, max_new_tokens, stop, and caps."},
+    {.key = "bounds",
+     .type = CFG_LIST,
+     .offset = offsetof(struct route_config, bounds),
+     .sub = &BOUND_TABLE,
+     .help = "What revisions of this route may set knobs to, whoever makes them; none = what the "
+             "knob allows anywhere."},
     {.key = "checks",
      .type = CFG_LIST,
      .offset = offsetof(struct route_config, checks),

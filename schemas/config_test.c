@@ -128,6 +128,13 @@ static void test_mistakes(void **state)
          "routes[0].checks[1].id: \"x\" is used twice"},
         {"routes:\n- name: a\n  policy: {knid: hold}", ":3: routes[0].policy.knid: unknown key; "
                                                        "did you mean kind?"},
+        {"routes:\n- name: a\n  bounds: [{knob: heat, min: 0}]",
+         "routes[0].bounds[0].knob: \"heat\" is no parameter"},
+        {"routes:\n- name: a\n  bounds: [{knob: top_p, min: 1, max: 0.5}]",
+         "min 1 is above max 0.5"},
+        {"routes:\n- name: a\n  params: {temperature: 1}\n  bounds: [{knob: temperature, max: "
+         "0.9}]",
+         "the first revision has temperature 1, outside 0 to 0.9"},
         {"controller:\n  webhooks: [{name: a, url: 'http://h/'}, {name: a, url: 'http://h/'}]",
          "controller.webhooks[1].name: \"a\" is used twice"},
         {"controller:\n  webhooks: [{name: a, url: 'ftp://h/'}]", "must begin with http://"},

@@ -135,10 +135,8 @@ static inline void dress(const struct bench *b, struct policy_row *r, bool is_ch
     r->session = str_from(b->session ? b->session : "");
     if ((r->is_scored_b = b->mean_b[is_challenger] >= 0.0))
         r->reward_b = deals(b->dealt[is_challenger] + 3u * is_challenger, b->mean_b[is_challenger]);
-    if (is_challenger && b->is_error)
-        r->finish = FINISH_ERROR;
-    if (is_challenger && b->is_left)
-        r->finish = FINISH_CANCELLED;
+    if (is_challenger && (b->is_error || b->is_left))
+        r->finish = b->is_left ? FINISH_CANCELLED : FINISH_ERROR;
 }
 
 /* One more request, committed at once. */

@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&a, 1 << 20);
     struct json_at at = json_root(v);
     if (params_put(&champion.defaults, PARAM_TEMPERATURE, 0.7, NULL) == ERR_OK &&
-        experiment_request_read(&at, &champion, &a, &q, &e) == ERR_OK) {
+        experiment_request_read(&at, NULL, &champion, &a, &q, &e) == ERR_OK) {
         check_arms(&q);
         check_plan(&q.plan);
     }
