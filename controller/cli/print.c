@@ -1,12 +1,9 @@
-/* Tables, numbers and progress for people. Output of the model is hostile to a terminal: control
+/* Tables and numbers for people. Output of the model is hostile to a terminal: control
  * characters never reach it from here. */
 #include "controller/cli/print.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { BAR_CELLS = 28, PLAIN_EVERY_US = 10000000 };
 
 int table_init(struct table *t, struct arena *a, const char *const *titles, size_t n, struct err *e)
 {
@@ -177,44 +174,4 @@ const char *age_of(struct arena *a, int64_t ms)
         i++;
     struct str s = arena_printf(a, "%lld %s ago", (long long)(ms / step[i].unit_ms), step[i].unit);
     return s.p != NULL ? s.p : "";
-}
-
-void progress_start(struct progress *p, const char *label, uint64_t total)
-{
-    *p = (struct progress){
-        .label = label, .total = total, .is_terminal = isatty(STDERR_FILENO) == 1};
-}
-
-static bool is_due(struct progress *p)
-{
-    struct mono now = clock_mono(&CLOCK_REAL);
-    bool due = !p->is_begun || mono_since_us(p->last, now) >= PLAIN_EVERY_US;
-
-    if (due)
-        p->last = now;
-    p->is_begun = true;
-    return due;
-}
-
-void progress_show(struct progress *p, uint64_t done, const char *note)
-{
-    static const char full[] = "############################",
-                      none[] = "............................";
-    int percent = p->total > 0 ? (int)(done * 100 / p->total) : 100;
-    int cells = percent * BAR_CELLS / 100;
-
-    percent = percent > 100 ? 100 : percent;
-    cells = cells > BAR_CELLS ? BAR_CELLS : cells;
-    if (p->is_terminal)
-        fprintf(stderr, "\r\033[K%s [%.*s%.*s] %3d%% %s", p->label, cells, full, BAR_CELLS - cells,
-                none, percent, note);
-    else if (is_due(p))
-        fprintf(stderr, "%s %s\n", p->label, note);
-    fflush(stderr);
-}
-
-void progress_end(struct progress *p)
-{
-    if (p->is_terminal)
-        fputs("\r\033[K", stderr);
 }

@@ -3,7 +3,7 @@
 #define CONTROLLER_CLI_PRINT_H
 
 #include "common/arena.h"
-#include "common/clock.h"
+#include "common/progress.h"
 #include "common/tone.h"
 
 #include <jansson.h>
@@ -42,17 +42,5 @@ const char *params_line(struct arena *a, const json_t *params);
 const char *time_of(struct arena *a, int64_t wall_us);
 /* "12 s ago", "3 min ago". */
 const char *age_of(struct arena *a, int64_t ms);
-
-/* A bar on a terminal that redraws in place; elsewhere a plain line every ten seconds. On stderr.
- */
-struct progress {
-    const char *label;
-    uint64_t total;
-    struct mono last; /* line printed */
-    bool is_terminal, is_begun;
-};
-void progress_start(struct progress *p, const char *label, uint64_t total);
-void progress_show(struct progress *p, uint64_t done, const char *note);
-void progress_end(struct progress *p);
 
 #endif

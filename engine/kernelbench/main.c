@@ -6,6 +6,7 @@
  * the model (not of the kernel, which may do more), against the processor's byte dot product, for
  * attention against fp32. Exit 0; with --check 1 when the gates are missed. */
 #include "common/clock.h"
+#include "common/progress.h"
 #include "engine/kernelbench/ceilings.h"
 #include "engine/kernelbench/report.h"
 #include "engine/kernelbench/shapes.h"
@@ -28,6 +29,7 @@ struct bench {
     struct shapes_options options;
     struct shapes *shapes;
     struct report report;
+    struct progress progress;
     int only_limits, as_json, has_gates, is_quick; /* bool, as getopt_long sets them */
 };
 
@@ -38,12 +40,13 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Median and spread of a step's microseconds: at least MIN_RUNS, about BUDGET_US in all. */
-static int time_step(const struct bench *b, int (*step)(void *ctx, struct err *e), void *ctx,
+static int time_step(struct bench *b, int (*step)(void *ctx, struct err *e), void *ctx,
                      struct report_row *row, struct err *e)
 {
     static const double quartile = 0.25;
     double us[MAX_RUNS], sum = 0, budget_us = b->is_quick ? QUICK_US : BUDGET_US;
     uint32_t n = 0;
+    progress_show(&b->progress, b->report.n, row->what);
     int rc = step(ctx, e); /* warm-up */
 
     while (rc == ERR_OK && n < MAX_RUNS && (n < MIN_RUNS || sum < budget_us)) {
@@ -65,6 +68,7 @@ static void keep(struct bench *b, const struct report_row *row)
 {
     if (b->report.n < REPORT_MAX_ROWS)
         b->report.row[b->report.n++] = *row;
+    progress_end(&b->progress);
     if (!b->as_json)
         report_print_row(row);
 }
@@ -94,6 +98,12 @@ static double role_ops(const struct shapes *s, enum role role, uint32_t n_tok)
     return 2 * all * n_tok;
 }
 
+/* The head's row of a prompt is the one of a single token. */
+static bool is_timed(enum role role, uint32_t n_tok)
+{
+    return role != ROLE_HEAD || shapes_head_rows(n_tok) == n_tok;
+}
+
 static int measure_role(struct bench *b, enum role role, struct err *e)
 {
     struct role_facts f = shapes_role(b->shapes, role);
@@ -104,7 +114,7 @@ static int measure_role(struct bench *b, enum role role, struct err *e)
     for (uint32_t i = 0; rc == ERR_OK && i < N_TOKENS; i++) {
         struct role_step step = {b->shapes, role, TOKENS[i]};
         struct report_row row = {.n_tok = TOKENS[i]};
-        if (role == ROLE_HEAD && shapes_head_rows(TOKENS[i]) != TOKENS[i])
+        if (!is_timed(role, TOKENS[i]))
             break;
         if (role == ROLE_ALL)
             snprintf(row.what, sizeof row.what, "%s (%.1f MB)", f.name, (double)f.bytes / 1e6);
@@ -134,20 +144,22 @@ static int run_attention(void *ctx, struct err *e)
     return shapes_attend(s->shapes, &s->c, e);
 }
 
+static const struct {
+    const char *what;
+    struct attention_case c;
+} CASES[] = {{"attention, 1 sequence, context 400", {1, 400, 1, 0}},
+             {"attention, 16 sequences, context 400", {16, 400, 1, 0}},
+             {"attention, 16 sequences, 400 shared", {16, 400, 1, 400}},
+             {"attention, prompt of 64", {1, 0, 64, 0}},
+             {"attention, prompt of 512", {1, 0, 512, 0}}};
+enum { N_CASES = sizeof CASES / sizeof CASES[0] };
+
 static int measure_attention(struct bench *b, struct err *e)
 {
-    static const struct {
-        const char *what;
-        struct attention_case c;
-    } CASES[] = {{"attention, 1 sequence, context 400", {1, 400, 1, 0}},
-                 {"attention, 16 sequences, context 400", {16, 400, 1, 0}},
-                 {"attention, 16 sequences, 400 shared", {16, 400, 1, 400}},
-                 {"attention, prompt of 64", {1, 0, 64, 0}},
-                 {"attention, prompt of 512", {1, 0, 512, 0}}};
     const struct limits *l = &b->report.limits;
     int rc = ERR_OK;
 
-    for (size_t i = 0; rc == ERR_OK && i < sizeof CASES / sizeof CASES[0]; i++) {
+    for (size_t i = 0; rc == ERR_OK && i < N_CASES; i++) {
         struct attention_step step = {b->shapes, CASES[i].c};
         struct report_row row = {.n_tok = CASES[i].c.n_seq * CASES[i].c.n_new};
         size_t bytes;
@@ -195,6 +207,7 @@ static const struct {
                 {"sampling, temperature 0.8", 0.8, 1, 0, 0},
                 {"sampling, temperature 0.8, top_k 40", 0.8, 1, 40, 0},
                 {"sampling, temperature 0.8, top_p 0.95", 0.8, 0.95, 0, 0}};
+enum { N_SAMPLING = sizeof SAMPLING / sizeof SAMPLING[0] };
 
 static int measure_sampling(struct bench *b, struct err *e)
 {
@@ -206,7 +219,7 @@ static int measure_sampling(struct bench *b, struct err *e)
         rc = err_set(e, ERR_NOMEM, "logits");
     for (uint32_t i = 0; rc == ERR_OK && i < n; i++) /* a long tail, as of a model */
         step.logits[i] = 12 - 2.2f * logf(1 + (float)((i * UINT64_C(2654435761)) % n));
-    for (size_t i = 0; rc == ERR_OK && i < sizeof SAMPLING / sizeof SAMPLING[0]; i++) {
+    for (size_t i = 0; rc == ERR_OK && i < N_SAMPLING; i++) {
         struct report_row row = {.n_tok = 1};
         for (int id = 0; id < PARAM_COUNT; id++) {
             step.params.v[id] = param_info((enum param_id)id)->fallback;
@@ -225,6 +238,15 @@ static int measure_sampling(struct bench *b, struct err *e)
     sampler_close(step.sampler);
     free(step.logits);
     return rc;
+}
+
+static uint32_t count_rows(void)
+{
+    uint32_t n = N_CASES + N_SAMPLING;
+    for (enum role r = ROLE_QKV; r < ROLE_COUNT; r++)
+        for (uint32_t i = 0; i < N_TOKENS; i++)
+            n += is_timed(r, TOKENS[i]);
+    return n;
 }
 
 static int measure_limits(struct bench *b, size_t model_bytes, struct err *e)
@@ -254,7 +276,10 @@ static int measure(struct bench *b, struct err *e)
         b->report.limits.n_threads = shapes_threads(b->shapes);
         bytes = shapes_role(b->shapes, ROLE_ALL).bytes;
     }
+    progress_start(&b->progress, "kernels", count_rows());
+    progress_show(&b->progress, 0, "limits of this machine");
     TRY(measure_limits(b, bytes, e));
+    progress_end(&b->progress);
     if (!b->as_json)
         report_limits(&b->report.limits);
     if (b->only_limits)
@@ -266,6 +291,7 @@ static int measure(struct bench *b, struct err *e)
     TRY(measure_attention(b, e));
     TRY(measure_sampling(b, e));
 out:
+    progress_end(&b->progress);
     shapes_close(b->shapes);
     return rc;
 }
