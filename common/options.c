@@ -144,10 +144,12 @@ int opt_parse(const struct opt_group *group, size_t n_group, int argc, char **ar
     return ERR_OK;
 }
 
+/* A number that may not be given stands for "not given". */
 static void print_default(const struct opt *o, FILE *to)
 {
-    if (o->kind == OPT_INT)
-        fprintf(to, " (default %lld)", (long long)*(const int64_t *)o->value);
+    const int64_t *n = o->kind == OPT_INT ? o->value : NULL;
+    if (n && *n >= o->min)
+        fprintf(to, " (default %lld)", (long long)*n);
     else if (o->kind == OPT_TEXT && *(const char *const *)o->value != NULL &&
              **(const char *const *)o->value != '\0')
         fprintf(to, " (default %s)", *(const char *const *)o->value);

@@ -37,8 +37,9 @@ const VIEW_OF = {
       ask("/api/decisions", { ...q, limit: 30 }), ask("/api/revisions", { ...q, limit: 50 }), ask("/api/params", q),
       ask("/api/load", q)]);
     if (!route) return;
+    const experiment = route.state === "experiment" ? await ask("/v1/experiments/" + route.experiment) : null;
     showSteering(route, params, revisions.revisions, status.kill_switch.is_on);
-    showRoute(route, series, decisions.decisions, revisions.revisions);
+    showRoute(route, series, decisions.decisions, revisions.revisions, experiment);
     showSpeed(load, status.engines);
     showTimeline(byId("latest"), decisions.decisions, revisions.revisions, 5);
   },

@@ -50,11 +50,12 @@ function showState(r) {
   });
 }
 
-function showArms(r) {
-  const list = ["champion", "challenger"].filter((a) => r[a]).map((a) => ({ arm: a, ...r[a] }));
+function showArms(r, experiment) {
+  const list = experiment ? experiment.arms.map((a) => ({ ...a, arm: a.name }))
+    : ["champion", "challenger"].filter((a) => r[a]).map((a) => ({ arm: a, ...r[a] }));
   table("arms", [
     ["arm", (x) => element("span", x.arm, x.arm)], ["revision", (x) => x.revision, "number"],
-    ["share", (x) => (r.state === "experiment" ? "–" : percent(x.share)), "number"], ["scored", (x) => count(x.n), "number"],
+    ["share", (x) => percent(x.share), "number"], ["scored", (x) => count(x.n), "number"],
     ["unscored", (x) => count(x.unscored), "number"], ["mean reward", (x) => number(x.mean, 3), "number"],
     ["95%, at any time", interval, "number"], ["parameters", (x) => paramsText(x.params), "text"],
   ], list, "no revision yet");
@@ -62,7 +63,8 @@ function showArms(r) {
 
 const TESTS = { rollback: "worse: roll back", non_inferior: "not worse", superior: "better",
   non_inferior_filled: "not worse, unscored at their worst", superior_filled: "better, unscored at their worst",
-  non_inferior_set_b: "not worse by the second check set" };
+  rollback_filled: "worse even with unscored at their best", non_inferior_set_b: "not worse by the second check set",
+  non_inferior_length: "not worse, length taken out", superior_length: "better, length taken out" };
 const testName = (t) => TESTS[t] || t.replace(/^guardrail_/, "guardrail: ").replace(/^duel_/, "beaten by another arm: ").replaceAll("_", " ");
 
 /* Where reaching the threshold is bad news the bar turns yellow, then red. */
@@ -106,13 +108,14 @@ function armPoints(points, arm, value) {
   return out;
 }
 
-function armLines(points, arm, name) {
+/* The mean of several arms together has no interval: the table has each one's. */
+function armLines(points, arm, name, isOne) {
   const bound = { borderWidth: 0, isBound: true, backgroundColor: seeThrough(colour("--" + arm), 0.15) };
   return [
     line(name + ", mean slice by slice", armPoints(points, arm, (a) => a.mean), "--" + arm,
       { pointRadius: 2 }),
-    line("", armPoints(points, arm, (a) => a.lower), "--" + arm, { ...bound, fill: false }),
-    line("", armPoints(points, arm, (a) => a.upper), "--" + arm, { ...bound, fill: "-1" }),
+    ...(isOne ? [line("", armPoints(points, arm, (a) => a.lower), "--" + arm, { ...bound, fill: false }),
+      line("", armPoints(points, arm, (a) => a.upper), "--" + arm, { ...bound, fill: "-1" })] : []),
   ];
 }
 
@@ -143,13 +146,13 @@ function drawTests(all, marks) {
   draw({ id: "evalue-chart", y: "share of the threshold (ln)", range: { suggestedMin: -0.2, suggestedMax: 1.1 } }, sets, marks);
 }
 
-export function showRoute(r, series, decisions, revisions) {
+export function showRoute(r, series, decisions, revisions, experiment) {
   showState(r);
-  showArms(r);
+  showArms(r, experiment);
   showTests(r);
   const points = series.rewards || [], marks = marksOf(decisions, revisions);
   draw({ id: "reward-chart", y: "reward", range: { min: 0, max: 1 } },
-    [...armLines(points, "champion", "champion"),
-      ...armLines(points, "challenger", r.state === "experiment" ? "other arms" : "challenger")], marks);
+    [...armLines(points, "champion", "champion", true),
+      ...armLines(points, "challenger", experiment ? "other arms together" : "challenger", !experiment)], marks);
   drawTests(series.evalues || [], marks);
 }

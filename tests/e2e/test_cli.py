@@ -67,39 +67,40 @@ def test_a_misspelt_word_gets_the_one_that_is_offered(script, tmp_path):
             assert done.returncode == 2 and f"did you mean '{word}'" in done.stderr, (command, word)
 
 
-def shell(argv, *lines, seconds=10):
-    """What an interactive program shows for these lines, each typed when it is quiet."""
+def shell(argv, *lines, seconds=30):
+    """What an interactive program shows for these (line, what must be seen before the next one)."""
     pid, fd = pty.fork()
     if pid == 0:
         os.execvpe(argv[0], argv, {**os.environ, "TERM": "xterm", "PS1": "$ ", "NO_COLOR": ""})
-    shown = b""
+    shown = ""
+    end = time.monotonic() + seconds * SLOW
     try:
-        for line in (None, *lines):
-            if line is not None:
-                os.write(fd, line.encode())
-            end = time.monotonic() + seconds * SLOW
-            while time.monotonic() < end and select.select([fd], [], [], 0.7 * SLOW)[0]:
+        for line, wanted in (lines or [("", None)]):
+            os.write(fd, line.encode())
+            seen = ""
+            while wanted is None or wanted not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen):
+                assert select.select([fd], [], [], max(0, end - time.monotonic()))[0], (line, shown)
                 try:
                     data = os.read(fd, 65536)
                 except OSError:  # the program has ended
                     break
                 if not data:
                     break
-                shown += data
+                seen += data.decode(errors="replace")
+                shown += data.decode(errors="replace")
     finally:
         os.close(fd)
         os.waitpid(pid, 0)
-    return shown.decode(errors="replace")
+    return shown
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="skipped: no zsh")
 def test_zsh_completes(tmp_path):
     script = tmp_path / "milepost.zsh"
     script.write_text(run("completion", "zsh").stdout)
-    shown = shell(["zsh", "-f"], "autoload -U compinit; compinit -D -u\n", "\n", f"source {script}\n",
-                  "milepost par\t\x15", "milepost engine flu\t\x15", "milepost scores --lim\t\x15", "exit\n")
-    for word in ("params ", "flush-cache ", "--limit "):
-        assert word.strip() in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown), shown
+    shell(["zsh", "-f"], ("autoload -U compinit; compinit -D -u; echo rea''dy\n", "ready"),
+          (f"source {script}; echo loa''ded\n", "loaded"), ("milepost par\t", "params "),
+          ("\x15milepost engine flu\t", "flush-cache "), ("\x15milepost scores --lim\t", "--limit "), ("\x15exit\n", None))
 
 
 def test_colour_only_on_a_terminal():

@@ -110,7 +110,7 @@ def test_the_page_follows_what_happens(injector, visit):
     injector.system.start("controller")
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator("#summary")).to_contain_text("370 outputs")
-    v.is_clean("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET")
+    v.is_clean("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "503")  # starting
 
 
 def test_rollback_by_button_and_a_wrong_key(injector, visit):
@@ -201,6 +201,10 @@ def test_an_experiment_is_planned_started_and_stopped(injector, visit):
     expect(page.locator("#experiments details").first).to_contain_text("running")
     expect(page.locator("#experiments")).to_contain_text("which is best")
     expect(page.locator("#experiments table").first.locator("tbody tr")).to_have_count(3)
+    page.get_by_role("link", name="Live").click()  # each arm with its own interval
+    expect(page.locator("#arms tbody tr")).to_have_count(3)
+    expect(page.locator("#arms")).to_contain_text("arm-2")
+    page.get_by_role("link", name="Experiments").click()
     page.get_by_role("button", name="Stop the experiment").click()
     go.click()
     expect(page.locator("#experiments details").first).to_contain_text("stopped")

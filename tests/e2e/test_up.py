@@ -108,6 +108,7 @@ def test_a_wrong_command_line_says_what_was_meant(folder, tiny):
     assert "did you mean 'status'" in milepost(system, "statsu", code=2)
     assert "none of controller, verifier, engine" in milepost(system, "up", "--only", "engne", code=2)
     assert "(default )" not in milepost(system, "params", "--help")
+    assert "(default -1)" not in milepost(system, "experiment", "--help")
     for args in (("reference",), ("schema",), ("check",)):
         json.loads(milepost(system, "config", *args, "--json"))
 
