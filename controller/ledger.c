@@ -14,7 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_MEMORY = 256 * 1024 * 1024, TICK_EVERY_US = 200000, MAX_HOLES = 1024 };
+enum {
+    BATCH_MEMORY = 256 * 1024 * 1024,
+    TICK_EVERY_US = 200000,
+    SAVE_EVERY_US = 250000,
+    MAX_HOLES = 1024
+};
 
 struct ledger_route *ledger_route_of(struct ledger *l, struct str name)
 {
@@ -152,9 +157,9 @@ static int record(struct ledger *l, struct ledger_route *r, uint64_t ord, uint64
         if (first && *first == 0)
             *first = res->decision[i].number;
     }
-    r->is_dirty = true;
+    r->is_dirty = r->is_unsaved = true;
     if (rc == ERR_OK && res->n) {
-        l->has_decisions = true;
+        l->has_decisions = r->must_save = true;
         rc = ledger_tally_follow(l, r, e);
     }
     return rc;
@@ -177,6 +182,8 @@ static int write_event(struct ledger *l, const struct ledger_event *ev, uint64_t
         rc = course_feed_event(&r->course, &stored, &l->arena, l->result, e);
     if (rc == ERR_OK)
         rc = store_add_event(l->store, &stored, e);
+    if (strcmp(ev->kind, "tick") != 0)
+        r->must_save = true; /* readers of the database see what was asked for at once */
     return rc == ERR_OK ? record(l, r, stored.ord, decision, e) : rc;
 }
 
@@ -365,15 +372,22 @@ int ledger_note_oldest(struct ledger *l, struct str engine, uint64_t epoch, uint
     return rc;
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a && (!b || a < b) ? a : b;
+}
+
 int64_t ledger_wake_us(const struct ledger *l)
 {
     int64_t first = 0;
     for (uint32_t i = 0; i < l->n_route; i++) {
-        int64_t wake = (int64_t)policy_wake_us(l->route[i].course.policy);
-        if (wake && wake < l->route[i].ticked_us + TICK_EVERY_US)
-            wake = l->route[i].ticked_us + TICK_EVERY_US;
-        if (wake && (!first || wake < first))
-            first = wake;
+        const struct ledger_route *r = &l->route[i];
+        int64_t wake = (int64_t)policy_wake_us(r->course.policy);
+        if (wake && wake < r->ticked_us + TICK_EVERY_US)
+            wake = r->ticked_us + TICK_EVERY_US;
+        first = earlier(wake, first);
+        if (r->is_unsaved)
+            first = earlier(r->saved_us + SAVE_EVERY_US, first);
     }
     return first;
 }
@@ -448,19 +462,35 @@ static int update_desired(struct ledger *l, struct err *e)
     return rc == ERR_OK ? store_setting_put(l->store, "desired_hash", str_from(hash), e) : rc;
 }
 
+/* A law's state has hundreds of kilobytes while rows wait for their turn. It is a function of the
+ * rows, so it may be older than the last of them: a start feeds the rest again (catch_up). */
+static bool is_save_due(const struct ledger *l, const struct ledger_route *r)
+{
+    return r->is_unsaved && (r->must_save || l->is_closing || r->saved_us == 0 ||
+                             l->now_us >= r->saved_us + SAVE_EVERY_US);
+}
+
+static int save_state(struct ledger *l, struct ledger_route *r, struct err *e)
+{
+    struct stored_state st;
+    int rc = course_save(&r->course, &l->arena, &st, e);
+    if (rc == ERR_OK)
+        rc = store_put_state(l->store, &st, e);
+    r->is_unsaved = r->must_save = false;
+    r->saved_us = l->now_us;
+    return rc;
+}
+
 static int save_states(struct ledger *l, struct err *e)
 {
     int rc = ERR_OK;
     for (uint32_t i = 0; rc == ERR_OK && i < l->n_route; i++) {
-        struct stored_state st;
-        if (!l->route[i].is_dirty)
-            continue;
-        rc = course_save(&l->route[i].course, &l->arena, &st, e);
-        if (rc == ERR_OK)
-            rc = store_put_state(l->store, &st, e);
-        if (rc == ERR_OK)
-            rc = ledger_tally_save(l, &l->route[i], e);
-        l->route[i].is_dirty = false;
+        struct ledger_route *r = &l->route[i];
+        if (r->is_dirty)
+            rc = ledger_tally_save(l, r, e);
+        r->is_dirty = false;
+        if (rc == ERR_OK && is_save_due(l, r))
+            rc = save_state(l, r, e);
     }
     return rc;
 }
@@ -535,6 +565,13 @@ int ledger_open(struct ledger **out, const struct ledger_options *o, struct err 
     db_stop_when(store_db(l->store), NULL);
     *out = l;
     return ERR_OK;
+}
+
+int ledger_save(struct ledger *l, struct err *e)
+{
+    l->is_closing = true;
+    int rc = ledger_begin(l, e);
+    return rc == ERR_OK ? ledger_commit(l, e) : rc;
 }
 
 void ledger_close(struct ledger *l)

@@ -1,10 +1,11 @@
 /* controller/ledger.h - the one place where things are written: rows, events, decisions, states.
  *
  * A batch is: ledger_begin, any number of scores, feedback and events, ledger_commit. Everything a
- * row causes (decisions, revisions, the laws' new states, commit marks, the desired version) is in
- * the transaction of the row, so a kill at any moment leaves a state that replay agrees with. Only
- * after ledger_commit may the outside be told. After an error: ledger_abort, which goes back to
- * what is committed. One thread (the writer). */
+ * row causes (decisions, revisions, commit marks, the desired version) is in the transaction of the
+ * row, so a kill at any moment leaves what replay agrees with. A law's state is stored with each of
+ * its decisions and four times a second; rows say the rest. Only after ledger_commit may the
+ * outside be told. After an error: ledger_abort, which goes back to what is committed. One thread
+ * (the writer). */
 #ifndef CONTROLLER_LEDGER_H
 #define CONTROLLER_LEDGER_H
 
@@ -33,7 +34,10 @@ struct ledger_route {
     int64_t ticked_us;
     uint64_t trial;         /* on trial in the desired document (ledger_crash.c), 0 = nothing ... */
     uint64_t trial_version; /* ... since this version of it */
-    bool is_dirty;
+    bool is_dirty;          /* in this batch */
+    bool is_unsaved;        /* the stored state is older than the last row or event ... */
+    bool must_save;         /* ... and the next commit stores it, else SAVE_EVERY_US after ... */
+    int64_t saved_us;       /* ... this, 0 = not by this process */
     bool is_held_by_switch; /* controller/kill_switch.h */
     bool is_anew;           /* controller/law_version.h */
 };
@@ -83,6 +87,7 @@ struct ledger {
     int64_t now_us; /* never goes back, see ledger_now_us */
     struct mono now_at;
     bool has_decisions;
+    bool is_closing;              /* ledger_save */
     uint64_t first_decision;      /* that this batch would make */
     bool has_notices, has_asked;  /* for webhooks, for the exporter; reset by whoever is told */
     struct arena arena;           /* reset at ledger_begin */
@@ -102,6 +107,9 @@ struct ledger {
 
 /* Opens the store, restores every law, makes first revisions, brings settings up to date. */
 MUST_USE int ledger_open(struct ledger **out, const struct ledger_options *o, struct err *e);
+/* An orderly end: the laws' states as of the last row. Without it they are made again from the rows
+ * since the last one stored. ledger_close alone leaves the database as a kill would. */
+MUST_USE int ledger_save(struct ledger *l, struct err *e);
 void ledger_close(struct ledger *l);
 
 MUST_USE int ledger_begin(struct ledger *l, struct err *e); /* nothing when a batch is open */

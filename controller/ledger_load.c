@@ -72,7 +72,7 @@ static int load_course(struct ledger *l, struct ledger_route *r, struct arena *a
         return rc;
     if (rc == ERR_OK && l->law_fit == LAW_OTHER) {
         c->law_from = UINT64_MAX; /* until law_version_mark has said where */
-        r->is_dirty = true;
+        r->is_unsaved = r->must_save = true;
         return catch_up(l, c, e);
     }
     bool is_usable = rc == ERR_OK && l->law_fit != LAW_AGAIN;
@@ -84,9 +84,11 @@ static int load_course(struct ledger *l, struct ledger_route *r, struct arena *a
         log_event(LOG_WARN, "law.rebuild", "route=%s why=\"%s\"", c->route, why.msg);
         c->ord = 0;
         c->rows_hash[0] = 0;
-        r->is_dirty = true; /* what is stored is not what this build makes of the rows */
     }
-    return catch_up(l, c, e);
+    uint64_t stored_ord = c->ord; /* 0 = what is stored is not what this build makes of the rows */
+    rc = catch_up(l, c, e);
+    r->is_unsaved = r->must_save = c->policy && c->ord != stored_ord;
+    return rc;
 }
 
 static void tally_add(struct tally *t, const struct scored_row *row)

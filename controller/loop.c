@@ -419,6 +419,9 @@ int loop_run(struct loop *l, struct err *e)
     l->ledger->has_notices = true; /* of the process before this one */
     while (rc == ERR_OK && !atomic_load(&l->is_stopping))
         rc = loop_turn(l, SHOW_EVERY_MS, e);
+    struct err why;
+    if (rc == ERR_OK && ledger_save(l->ledger, &why) != ERR_OK)
+        log_event(LOG_WARN, "law.unsaved", "why=\"%s\"", why.msg);
     return rc;
 }
 

@@ -18,7 +18,7 @@ enum { MAX_ROUTES = 256 };
 
 struct replayed {
     struct course course;
-    uint64_t last_ord; /* the live law was fed up to here */
+    uint64_t last_ord; /* of the stored state; what came later has no decision yet */
 };
 
 struct replay {
@@ -229,7 +229,8 @@ static int feed_event(const struct stored_event *ev, void *ctx, struct err *e)
     arena_reset(&r->arena);
     for (uint32_t i = 0; i < r->n_route; i++) {
         struct course *c = &r->route[i].course;
-        if (!str_eq_c(ev->route, c->route))
+        bool is_later = ev->ord > r->route[i].last_ord && !str_eq_c(ev->kind, "law");
+        if (is_later || !str_eq_c(ev->route, c->route))
             continue;
         int rc = course_feed_event(c, ev, &r->arena, r->result, &why);
         if (rc == ERR_OK && r->result->n)

@@ -154,7 +154,7 @@ void acts_conclude(struct experiment *x, const char *outcome, uint32_t winner, c
     arms_reason(act, "%s", why);
     for (uint32_t k = 0; k < x->n_arm; k++)
         x->arm[k].share = 0.0;
-    x->queue.n_held = 0;
+    x->queue.n_held = x->queue.n_gone = 0;
     follow_up(x, out);
 }
 

@@ -26,7 +26,7 @@ static struct admission_source *find_source(struct admission_queue *q, uint64_t 
 
 static bool is_held(const struct admission_queue *q, const struct unit_row *row)
 {
-    for (uint32_t i = 0; i < q->n_held; i++)
+    for (uint32_t i = 0; i < q->n_held; i++) /* compact() went before: nothing here is gone */
         if (q->held[i].source == row->source && q->held[i].admission == row->admission)
             return true;
     return false;
@@ -37,10 +37,31 @@ static bool is_next(const struct admission_source *s, uint64_t admission)
     return admission == s->next || (s->next == 0 && admission == 1);
 }
 
+static bool is_gone(const struct unit_row *row)
+{
+    return row->flags & UNIT_GONE;
+}
+
+/* The rows behind it move up once for all that are given in a row: a filled hole gives hundreds. */
 static void remove_held(struct admission_queue *q, uint32_t i)
 {
-    q->n_held--;
-    memmove(&q->held[i], &q->held[i + 1], (q->n_held - i) * sizeof q->held[0]);
+    q->held[i].flags |= UNIT_GONE;
+    q->n_gone++;
+}
+
+static void compact(struct admission_queue *q)
+{
+    uint32_t n = 0;
+    if (q->n_gone == 0)
+        return;
+    for (uint32_t i = 0; i < q->n_held; i++)
+        if (!is_gone(&q->held[i])) {
+            if (n != i)
+                q->held[n] = q->held[i];
+            n++;
+        }
+    q->n_held = n;
+    q->n_gone = 0;
 }
 
 /* Index of the lowest admission held of the source of row `i`. */
@@ -67,6 +88,7 @@ static void skip_hole(struct admission_queue *q)
 bool admission_put(struct admission_queue *q, const struct unit_row *row)
 {
     struct admission_source *s = find_source(q, row->source);
+    compact(q);
     s->rows++;
     if (row->admission < s->next) {
         q->n_late++;
@@ -85,6 +107,7 @@ bool admission_put(struct admission_queue *q, const struct unit_row *row)
         /* Only when the caller did not drain: the row that waited longest is lost to statistics. */
         q->n_missing++;
         remove_held(q, 0);
+        compact(q);
     }
     q->held[q->n_held++] = *row;
     q->is_settled = q->is_settled && !is_next(s, row->admission);
@@ -98,6 +121,8 @@ static bool take_in_order(struct admission_queue *q, struct unit_row *out)
         return false;
     q->is_settled = true; /* unless looking for a source drops another */
     for (uint32_t i = 0; i < q->n_held; i++) {
+        if (is_gone(&q->held[i]))
+            continue;
         if (!s || !s->used || s->id != q->held[i].source)
             s = find_source(q, q->held[i].source);
         if (!is_next(s, q->held[i].admission))
@@ -116,6 +141,7 @@ bool admission_take(struct admission_queue *q, uint64_t now_us, uint64_t deadlin
 {
     if (take_in_order(q, out))
         return true;
+    compact(q);
     if (q->n_held == 0)
         return false;
     bool is_due =

@@ -25,7 +25,8 @@ enum unit_flag {
     UNIT_FOREIGN = 32,  /* of another route: takes its place in the order, nothing else */
     UNIT_REFUSED = 64,  /* a check of kind refusal failed */
     UNIT_REPEATS = 128, /* a check of kind repetition failed */
-    UNIT_CUT = 256      /* the client left or the engine failed: length and time say nothing */
+    UNIT_CUT = 256,     /* the client left or the engine failed: length and time say nothing */
+    UNIT_GONE = 512     /* admission.c's own: given out, its place not yet closed */
 };
 
 /* One request as the statistics see it. */
@@ -59,6 +60,7 @@ struct admission_queue {
     struct admission_source source[ADMISSION_SOURCES];
     struct unit_row held[ADMISSION_HELD]; /* in order of arrival */
     uint32_t n_held;
+    uint32_t n_gone; /* of them given out; 0 after a put and after a take that gave nothing */
     uint64_t n_late;
     uint64_t n_duplicate;
     uint64_t n_missing; /* admissions given up at the deadline, or because the queue was full */
