@@ -103,6 +103,22 @@ static int db_open_flags(struct db **out, const char *path, int flags, struct er
     return ERR_OK;
 }
 
+/* https://www.sqlite.org/src/file/src/memdb.c: names that begin with '/' are shared. */
+static const char MEMORY_VFS[] = "memdb";
+
+void db_keep_in_memory(void)
+{
+    sqlite3_initialize();
+    sqlite3_vfs_register(sqlite3_vfs_find(MEMORY_VFS), 1);
+}
+
+/* Such a database has no log; to roll back, what was changed is kept. */
+static const char *journal_pragma(void)
+{
+    bool is_memory = strcmp(sqlite3_vfs_find(NULL)->zName, MEMORY_VFS) == 0;
+    return is_memory ? "PRAGMA journal_mode=MEMORY" : "PRAGMA journal_mode=WAL";
+}
+
 int db_open(struct db **out, const char *path, enum db_sync sync, struct err *e)
 {
     *out = NULL;
@@ -112,7 +128,7 @@ int db_open(struct db **out, const char *path, enum db_sync sync, struct err *e)
     if (rc != ERR_OK)
         return rc;
     const char *pragmas[] = {
-        "PRAGMA journal_mode=WAL",
+        journal_pragma(),
         "PRAGMA foreign_keys=ON",
         sync == DB_SYNC_FULL ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL",
         "PRAGMA trusted_schema=OFF",

@@ -19,6 +19,9 @@ struct db_migration {
     const char *sql;
 };
 
+/* From now on this process's databases lie in its memory, shared by path and gone with the last
+ * connection (the files made stay empty): for simulation. Before any is opened. */
+void db_keep_in_memory(void);
 /* Creates the file (0600) when absent. ERR_IO names path and what to do (read-only folder, disk
  * full); ERR_CORRUPT when it is not a database. */
 MUST_USE int db_open(struct db **out, const char *path, enum db_sync sync, struct err *e);

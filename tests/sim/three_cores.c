@@ -189,6 +189,7 @@ int main(void)
     uint64_t n_seeds =
         number_of("MILEPOST_SIM_SEEDS", getenv("MILEPOST_LONG") ? FULL_SEEDS : SEEDS);
     log_setup("sim", LOG_ERROR);
+    db_keep_in_memory();
     for (uint64_t seed = first; seed < first + n_seeds; seed++) {
         struct world_plan p = plan_of(seed);
         run(&p, &t);

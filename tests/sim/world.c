@@ -22,6 +22,19 @@ bool world_chance(struct world *w, double p)
     return p > 0.0 && rng_uniform(&w->rng) < p;
 }
 
+/* For whoever looks for the reason. */
+static void write_database(const struct world *w)
+{
+    sqlite3_int64 n = 0;
+    unsigned char *bytes = w->disk ? sqlite3_serialize(db_handle(w->disk), "main", &n, 0) : NULL;
+    FILE *f = fopen(w->database, "wb");
+    if (f && bytes && fwrite(bytes, 1, (size_t)n, f) == (size_t)n)
+        printf("\nthe database is %s\n", w->database);
+    if (f)
+        fclose(f);
+    sqlite3_free(bytes);
+}
+
 void world_fail(const struct world *w, const char *fmt, ...)
 {
     va_list args;
@@ -30,7 +43,8 @@ void world_fail(const struct world *w, const char *fmt, ...)
     va_start(args, fmt);
     vprintf(fmt, args);
     va_end(args);
-    printf("\nthe database is %s\n", w->database);
+    printf("\n");
+    write_database(w);
     fflush(stdout);
     _exit(1);
 }
@@ -63,6 +77,7 @@ static void open_engine(struct world *w, uint32_t i)
     g->admission_of = calloc(g->n_room, sizeof *g->admission_of);
     if (!g->fact || !g->admission_of)
         world_fail(w, "no memory");
+    WORLD_TRY(w, db_open(&g->disk, g->path, DB_SYNC_NORMAL, &world_err));
     sim_engine_start(g);
 }
 
@@ -86,6 +101,7 @@ void world_open(struct world *w, const struct world_plan *p)
     w->plan.faults.seed = p->seed;
     bus_memory_set_faults(w->bus, &w->plan.faults);
     w->audit = audit_new(w);
+    WORLD_TRY(w, db_open(&w->disk, w->database, DB_SYNC_NORMAL, &world_err));
     sim_controller_start(w);
     sim_verifier_open(w);
     sim_verifier_start(w);
@@ -200,11 +216,13 @@ void world_close(struct world *w)
 {
     for (uint32_t i = 0; i < w->plan.n_engines; i++) {
         sim_engine_free(&w->engine[i]);
+        db_close(w->engine[i].disk);
         remove_file(w->engine[i].path);
     }
     sim_verifier_close(w);
     loop_close(w->loop);
     audit_free(w->audit);
+    db_close(w->disk);
     bus_close(w->bus);
     board_free(w->board);
     metrics_free(w->metrics);

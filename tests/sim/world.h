@@ -61,6 +61,7 @@ struct sim_engine {
     struct world *world;
     uint32_t index;
     char id[16], path[128], address[32];
+    struct db *disk; /* holds the outbox in memory while the process is down */
     struct outbox *outbox; /* NULL = the process is down */
     struct wire *wire;
     struct route_table *table, *pending;
@@ -93,6 +94,7 @@ struct world {
     struct arena arena;
     struct milepost_config config;
     char folder[64], database[96];
+    struct db *disk; /* as an engine's */
     struct sim_engine engine[WORLD_ENGINES];
     struct sim_verifier verifier;
     struct metrics *metrics;
