@@ -16,6 +16,7 @@ void control_server_init(struct control_server *cs, struct bus_socket *socket, s
     buf_init(&cs->frame, FRAME_BYTES);
     buf_init(&cs->text, FRAME_BYTES);
     buf_init(&cs->identity, KiB);
+    buf_init(&cs->held, CONTROL_HELD_BYTES);
     arena_init(&cs->arena, 32 * MiB);
 }
 
@@ -26,6 +27,7 @@ void control_server_fini(struct control_server *cs)
     buf_free(&cs->frame);
     buf_free(&cs->text);
     buf_free(&cs->identity);
+    buf_free(&cs->held);
     arena_free(&cs->arena);
 }
 
@@ -71,6 +73,7 @@ static int note_oldest(struct ledger *l, struct str engine, const struct control
         return ERR_OK;
     if (b->oldest_seq <= s->mark) /* it has not heard the last mark: say it again */
         s->announced = 0;
+    s->has_news = s->n_waiting > 0; /* nor, perhaps, what is held above it */
     if (b->oldest_seq <= s->mark + 1)
         return ERR_OK;
     int rc = ledger_begin(l, e);
@@ -286,21 +289,38 @@ static void push_desired(struct control_server *cs, struct engine_peer *p)
     p->pushed_version = cs->text_version;
 }
 
+/* What is above a hole need not come again. */
+static struct str held_of(struct control_server *cs, const struct tracker_source *s)
+{
+    buf_reset(&cs->held);
+    for (uint32_t i = 0; i < s->n_waiting; i++)
+        control_held_put(&cs->held, s->waiting[i].first, s->waiting[i].last);
+    return buf_str(&cs->held);
+}
+
+static bool has_to_say(const struct tracker_source *s)
+{
+    return (s->mark && s->mark != s->announced) || (s->has_news && s->n_waiting);
+}
+
 static void tell_mark(struct control_server *cs, struct tracker_source *s)
 {
     struct err e;
-    struct control m = {.type = CONTROL_COMMIT, .commit = {str_from(s->engine), s->epoch, s->mark}};
-    if (s->mark == 0 || s->mark == s->announced)
+    if (!has_to_say(s))
         return;
+    struct control m = {.type = CONTROL_COMMIT,
+                        .commit = {str_from(s->engine), s->epoch, s->mark, held_of(cs, s)}};
     for (uint32_t i = 0; i < cs->n_peer; i++) {
         struct engine_peer *p = &cs->peer[i];
         if (p->beat.epoch != s->epoch || strcmp(p->engine, s->engine) != 0)
             continue;
         buf_reset(&cs->frame);
-        if (control_encode(&m, &cs->frame, &e) == ERR_OK &&
+        if (control_encode(&m, &cs->frame, &e) != ERR_OK ||
             bus_send(cs->socket, (struct str){p->identity, p->n_identity}, buf_str(&cs->frame),
-                     &e) == ERR_OK)
-            s->announced = s->mark;
+                     &e) != ERR_OK)
+            continue;
+        s->announced = s->mark;
+        s->has_news = false;
     }
 }
 

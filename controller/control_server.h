@@ -27,7 +27,8 @@ struct control_server {
     struct clock clock;
     struct engine_peer peer[CONTROL_MAX_ENGINES];
     uint32_t n_peer;
-    struct buf frame, identity, text; /* text: the desired document, encoded */
+    struct buf frame, identity, held;
+    struct buf text; /* the desired document, encoded */
     uint64_t text_version;
     struct mono committed; /* when text_version was */
     /* An engine applied what was committed so long ago. May be NULL. Writer thread. */

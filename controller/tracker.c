@@ -72,6 +72,7 @@ void tracker_add(struct tracker_source *s, uint64_t seq)
     s->has_rows = true;
     if (seq <= s->mark)
         return;
+    s->has_news = true;
     if (seq == s->mark + 1) {
         move_mark(s, seq);
         return;

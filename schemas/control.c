@@ -34,6 +34,7 @@ static const struct codec_field COMMIT[] = {
     FIELD(commit, engine, CODEC_TEXT, NAME, CODEC_MAX_NAME),
     FIELD(commit, epoch, CODEC_U64, CODEC_REQUIRED, 0),
     FIELD(commit, seq, CODEC_U64, CODEC_REQUIRED, 0),
+    FIELD(commit, held, CODEC_TEXT, CODEC_SKIP_EMPTY, CONTROL_HELD_BYTES),
 };
 
 static const struct codec_field HEARTBEAT[] = {
@@ -79,6 +80,32 @@ static const char *const NAMES[CONTROL_TYPE_COUNT] = {
     [CONTROL_COMMIT] = "commit", [CONTROL_HEARTBEAT] = "heartbeat", [CONTROL_COMMAND] = "command",
     [CONTROL_RESULT] = "result",
 };
+
+void control_held_put(struct buf *out, uint64_t first, uint64_t last)
+{
+    char text[48];
+    struct buf b = {.p = text, .cap = sizeof text, .max_bytes = sizeof text};
+    if (out->n)
+        buf_put_char(&b, ',');
+    buf_put_u64(&b, first);
+    buf_put_char(&b, '-');
+    buf_put_u64(&b, last);
+    if (out->n + b.n <= CONTROL_HELD_BYTES)
+        buf_put_str(out, buf_str(&b));
+}
+
+bool control_held_next(struct str *rest, uint64_t *first, uint64_t *last)
+{
+    struct str range, low;
+    int64_t a, b;
+    if (!str_split(rest, ',', &range) || !str_split(&range, '-', &low) ||
+        str_to_i64(low, &a, NULL) != ERR_OK || str_to_i64(range, &b, NULL) != ERR_OK || a < 1 ||
+        b < a)
+        return false;
+    *first = (uint64_t)a;
+    *last = (uint64_t)b;
+    return true;
+}
 
 int control_encode(const struct control *c, struct buf *out, struct err *e)
 {

@@ -9,7 +9,7 @@
 #include "schemas/revision.h"
 
 #define CONTROL_SCHEMA "milepost.control.v1"
-enum { CONTROL_MAX_ROUTES = 64, CONTROL_MAX_ARMS = 16 };
+enum { CONTROL_MAX_ROUTES = 64, CONTROL_MAX_ARMS = 16, CONTROL_HELD_BYTES = 4096 };
 
 enum control_type {
     CONTROL_HELLO,
@@ -68,7 +68,13 @@ struct control_applied {
 struct control_commit {
     struct str engine;
     uint64_t epoch, seq; /* everything up to and including seq is committed */
+    struct str held;     /* and these above it: "7-9,12-12", ascending; empty = none is known */
 };
+
+/* One more range; what is beyond the room of a message is left out: it is only sent again. */
+void control_held_put(struct buf *out, uint64_t first, uint64_t last);
+/* The next range of such a text. False: no more, or it is none. */
+bool control_held_next(struct str *rest, uint64_t *first, uint64_t *last);
 
 struct control_command {
     uint64_t id;

@@ -1,7 +1,9 @@
-/* The publisher keeps no list: the outbox is the truth, its own state is two numbers and a time. */
+/* The publisher keeps no list of rows: the outbox is the truth, its own state is two numbers, a
+ * time and what the controller said it holds. */
 #include "engine/control/publisher.h"
 
 #include "common/log.h"
+#include "schemas/control.h"
 
 enum { MAX_BACKOFF = 32, PUMP_MOST = 256, RETRY_US = 100000 };
 
@@ -45,16 +47,37 @@ static void maybe_rewind(struct publisher *p, uint64_t committed, struct mono no
               (unsigned long long)p->wait_us / 1000);
     if (p->resends)
         metric_inc(p->resends);
+    if (!p->is_held_fresh) /* another controller, perhaps, with an older database */
+        p->n_held = 0;
+    p->is_held_fresh = false;
     p->last_sent = committed;
     p->progress = now;
     if (p->wait_us < p->resend_us * MAX_BACKOFF)
         p->wait_us *= 2;
 }
 
+void publisher_hear_held(struct publisher *p, struct str held)
+{
+    p->n_held = 0;
+    p->is_held_fresh = true;
+    while (p->n_held < PUBLISHER_HELD &&
+           control_held_next(&held, &p->held[p->n_held].first, &p->held[p->n_held].last))
+        p->n_held++;
+}
+
+static uint64_t past_held(const struct publisher *p, uint64_t seq)
+{
+    for (uint32_t i = 0; i < p->n_held; i++)
+        if (seq >= p->held[i].first && seq <= p->held[i].last)
+            seq = p->held[i].last + 1;
+    return seq;
+}
+
 static bool send_next(struct publisher *p)
 {
-    uint64_t seq = p->last_sent + 1;
+    uint64_t seq = past_held(p, p->last_sent + 1);
     struct err e;
+    p->last_sent = seq - 1;
     if (outbox_read(p->reader, &seq, &p->row, &e) != ERR_OK)
         return false;
     if (bus_send(p->socket, (struct str){NULL, 0}, buf_str(&p->row), &e) != ERR_OK)

@@ -148,6 +148,15 @@ static void take_desired(struct wire *w, const struct desired *d)
     w->config.on_desired(w->config.ctx, d, buf_str(&w->in));
 }
 
+static void take_commit(struct wire *w, const struct control_commit *c)
+{
+    struct outbox_state st;
+    outbox_get_state(w->config.outbox, &st);
+    outbox_commit(w->config.outbox, c->epoch, c->seq);
+    if (c->epoch == st.epoch)
+        publisher_hear_held(&w->publisher, c->held);
+}
+
 static void take_message(struct wire *w)
 {
     struct control m;
@@ -160,7 +169,7 @@ static void take_message(struct wire *w)
     if (m.type == CONTROL_DESIRED)
         take_desired(w, &m.desired);
     else if (m.type == CONTROL_COMMIT && str_eq(m.commit.engine, w->config.engine))
-        outbox_commit(w->config.outbox, m.commit.epoch, m.commit.seq);
+        take_commit(w, &m.commit);
     else if (m.type == CONTROL_COMMAND)
         w->config.on_command(w->config.ctx, &m.command);
 }
