@@ -60,25 +60,20 @@ static void store_unsigned(enum state_type type, char *at, uint64_t value)
         memcpy(at, &flag, sizeof flag);
 }
 
-/* In quotes, as printf's %a writes a double, without its cost: states hold thousands of them. */
-static void put_f64(struct buf *out, double d)
+enum { NUMBER_BYTES = 32 };
+
+/* As printf's %a writes a double, without its cost: states hold thousands of them. */
+static size_t text_of_f64(double d, char *text)
 {
     static const char DIGITS[] = "0123456789abcdef";
     uint64_t bits;
     memcpy(&bits, &d, sizeof bits);
     unsigned exponent = (unsigned)(bits >> 52) & 0x7ff;
     uint64_t fraction = bits & 0xfffffffffffffu;
-    if ((bits << 1) == 0) {
-        buf_put_c(out, bits ? "\"-0x0p+0\"" : "\"0x0p+0\"");
-        return;
-    }
-    if (exponent == 0 || exponent == 0x7ff) {
-        buf_printf(out, "\"%a\"", d);
-        return;
-    }
-    char text[32];
+    if (exponent == 0 || exponent == 0x7ff)
+        return (size_t)snprintf(text, NUMBER_BYTES, "%a", d);
     size_t n = 0;
-    for (const char *lead = bits >> 63 ? "\"-0x1" : "\"0x1"; *lead; lead++)
+    for (const char *lead = bits >> 63 ? "-0x1" : "0x1"; *lead; lead++)
         text[n++] = *lead;
     if (fraction)
         text[n++] = '.';
@@ -93,20 +88,50 @@ static void put_f64(struct buf *out, double d)
                                    : 1;
          scale; left %= scale, scale /= 10)
         text[n++] = DIGITS[left / scale];
-    text[n++] = '"';
-    buf_put(out, text, n);
+    return n;
 }
 
-static void put_unsigned(struct buf *out, uint64_t value)
+static size_t text_of_unsigned(uint64_t value, char *text)
 {
-    char text[18];
-    size_t at = sizeof text;
-    text[--at] = '"';
-    do
-        text[--at] = "0123456789abcdef"[value & 15];
-    while (value >>= 4);
-    text[--at] = '"';
-    buf_put(out, text + at, sizeof text - at);
+    size_t n = 1;
+    while (n < 16 && value >> (4 * n))
+        n++;
+    for (size_t i = n; i--; value >>= 4)
+        text[i] = "0123456789abcdef"[value & 15];
+    return n;
+}
+
+/* At most NUMBER_BYTES, not in quotes. */
+static size_t text_of(const struct state_field *f, const char *at, char *text)
+{
+    double d;
+    if (f->type != STATE_F64)
+        return text_of_unsigned(load_unsigned(f->type, at), text);
+    memcpy(&d, at, sizeof d);
+    return text_of_f64(d, text);
+}
+
+/* A struct of single numbers: its elements in an array are written as one text each, "1 0x1p+0 0".
+ * Rows that wait in hundreds are most of a state. */
+static bool is_flat(const struct state_field *fields)
+{
+    const struct state_field *f = fields;
+    while (f->name && f->count == 1 && f->type != STATE_TEXT && f->type != STATE_STRUCT)
+        f++;
+    return !f->name;
+}
+
+static void write_flat(const struct state_field *fields, const char *base, struct buf *out)
+{
+    char before = '"';
+    for (const struct state_field *f = fields; f->name; f++) {
+        if (!buf_reserve(out, NUMBER_BYTES + 1))
+            return;
+        out->p[out->n++] = before;
+        out->n += text_of(f, base + f->offset, out->p + out->n);
+        before = ' ';
+    }
+    buf_put_char(out, '"');
 }
 
 static void write_one(const struct state_field *f, const char *at, struct buf *out)
@@ -119,12 +144,10 @@ static void write_one(const struct state_field *f, const char *at, struct buf *o
         buf_put_char(out, '"');
         buf_put_json(out, str_from(at));
         buf_put_char(out, '"');
-    } else if (f->type == STATE_F64) {
-        double d;
-        memcpy(&d, at, sizeof d);
-        put_f64(out, d);
-    } else {
-        put_unsigned(out, load_unsigned(f->type, at));
+    } else if (buf_reserve(out, NUMBER_BYTES + 2)) {
+        out->p[out->n++] = '"';
+        out->n += text_of(f, at, out->p + out->n);
+        out->p[out->n++] = '"';
     }
 }
 
@@ -135,11 +158,16 @@ static void write_field(const struct state_field *f, const char *base, struct bu
         return;
     }
     size_t n = elements_used(f, base);
+    bool flat = f->type == STATE_STRUCT && is_flat(f->sub);
     buf_put_char(out, '[');
     for (size_t i = 0; i < n; i++) {
+        const char *at = base + f->offset + i * element_size(f);
         if (i)
             buf_put_char(out, ',');
-        write_one(f, base + f->offset + i * element_size(f), out);
+        if (flat)
+            write_flat(f->sub, at, out);
+        else
+            write_one(f, at, out);
     }
     buf_put_char(out, ']');
 }
@@ -188,28 +216,53 @@ static int bad(const struct state_field *f, const char *want, struct err *e)
                    f->name, want);
 }
 
-static int decode_f64(const struct state_field *f, const char *text, char *at, struct err *e)
+/* A number ends where its text does, or at the space before the next one, which is passed. */
+static bool passes(const char **text, const char *end)
+{
+    bool is_end = end != *text && (*end == '\0' || *end == ' ');
+    *text = *end == ' ' ? end + 1 : end;
+    return is_end;
+}
+
+static int decode_f64(const struct state_field *f, const char **text, char *at, struct err *e)
 {
     char *end;
-    double d = strtod(text, &end);
-    if (end == text || *end)
+    double d = strtod(*text, &end);
+    if (!passes(text, end))
         return bad(f, "a hexadecimal float", e);
     memcpy(at, &d, sizeof d);
     return ERR_OK;
 }
 
-static int decode_unsigned(const struct state_field *f, const char *text, char *at, struct err *e)
+static int decode_unsigned(const struct state_field *f, const char **text, char *at, struct err *e)
 {
     static const uint64_t MOST[] = {
         [STATE_U64] = UINT64_MAX, [STATE_U32] = UINT32_MAX, [STATE_BOOL] = 1};
     char *end;
     errno = 0;
-    unsigned long long u = strtoull(text, &end, 16);
-    if (end == text || *end || errno || u > MOST[f->type] || (f->size && u > f->size) ||
-        *text == '-')
+    bool is_negative = **text == '-';
+    unsigned long long u = strtoull(*text, &end, 16);
+    if (!passes(text, end) || errno || u > MOST[f->type] || (f->size && u > f->size) || is_negative)
         return bad(f, "a hexadecimal integer in range", e);
     store_unsigned(f->type, at, u);
     return ERR_OK;
+}
+
+static int decode_number(const struct state_field *f, const char **text, char *at, struct err *e)
+{
+    return f->type == STATE_F64 ? decode_f64(f, text, at, e) : decode_unsigned(f, text, at, e);
+}
+
+static int decode_flat(const struct state_field *fields, const char *text, char *base,
+                       struct err *e)
+{
+    const struct state_field *last = fields;
+    for (const struct state_field *f = fields; f->name; last = f++) {
+        int rc = decode_number(f, &text, base + f->offset, e);
+        if (rc != ERR_OK)
+            return rc;
+    }
+    return *text ? bad(last, "nothing behind it", e) : ERR_OK;
 }
 
 static int decode_text(const struct state_field *f, const json_t *v, char *at, struct err *e)
@@ -224,15 +277,16 @@ static int decode_text(const struct state_field *f, const json_t *v, char *at, s
 
 static int decode_one(const struct state_field *f, const json_t *v, char *at, struct err *e)
 {
-    if (f->type == STATE_STRUCT)
-        return state_decode(f->sub, v, at, e);
-    if (!json_is_string(v))
+    const char *text = json_string_value(v);
+    if (f->type == STATE_STRUCT) /* elements of flat structs were objects once */
+        return text && f->count != 1 && is_flat(f->sub) ? decode_flat(f->sub, text, at, e)
+                                                        : state_decode(f->sub, v, at, e);
+    if (!text)
         return bad(f, "a text", e);
     if (f->type == STATE_TEXT)
         return decode_text(f, v, at, e);
-    if (f->type == STATE_F64)
-        return decode_f64(f, json_string_value(v), at, e);
-    return decode_unsigned(f, json_string_value(v), at, e);
+    int rc = decode_number(f, &text, at, e);
+    return rc == ERR_OK && *text ? bad(f, "one number", e) : rc;
 }
 
 static int decode_field(const struct state_field *f, const json_t *v, char *base, struct err *e)

@@ -3,7 +3,7 @@
  * Numbers are texts ("0x1.8p+1", hexadecimal integers), so that encode(decode(x)) is x to the last
  * bit on every machine. State structs hold only double, uint64_t, uint32_t, bool, char[] and
  * structs of those. Arrays with a counter write only the part in use; the counter is listed before
- * them. */
+ * them. In an array a struct of single numbers is one text ("1 0x1p-1 0"), in the table's order. */
 #ifndef CONTROLLER_POLICIES_STATE_CODEC_H
 #define CONTROLLER_POLICIES_STATE_CODEC_H
 

@@ -5,7 +5,7 @@
  * the sequence of calls only. Controller's writer thread, simulator, replay. */
 #include "controller/stats/admission.h"
 
-#include <string.h>
+#include <stddef.h>
 
 static struct admission_source *find_source(struct admission_queue *q, uint64_t id)
 {
@@ -24,22 +24,41 @@ static struct admission_source *find_source(struct admission_queue *q, uint64_t 
     return idlest;
 }
 
-static bool is_held(const struct admission_queue *q, const struct unit_row *row)
+static uint64_t key_of(uint64_t source, uint64_t admission)
 {
-    for (uint32_t i = 0; i < q->n_held; i++) /* compact() went before: nothing here is gone */
-        if (q->held[i].source == row->source && q->held[i].admission == row->admission)
-            return true;
-    return false;
+    return source ^ admission * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static bool is_next(const struct admission_source *s, uint64_t admission)
+static void make_keys(struct admission_queue *q)
 {
-    return admission == s->next || (s->next == 0 && admission == 1);
+    if (q->n_key == q->n_held)
+        return;
+    for (uint32_t i = 0; i < q->n_held; i++)
+        q->key[i] = key_of(q->held[i].source, q->held[i].admission);
+    q->n_key = q->n_held;
 }
 
 static bool is_gone(const struct unit_row *row)
 {
     return row->flags & UNIT_GONE;
+}
+
+/* The first that is held with this number; n_held = none. */
+static uint32_t find_held(const struct admission_queue *q, uint64_t source, uint64_t admission)
+{
+    uint64_t key = key_of(source, admission);
+    for (uint32_t i = 0; i < q->n_held; i++) {
+        const struct unit_row *row = &q->held[i];
+        if (q->key[i] == key && row->source == source && row->admission == admission &&
+            !is_gone(row))
+            return i;
+    }
+    return q->n_held;
+}
+
+static bool is_next(const struct admission_source *s, uint64_t admission)
+{
+    return admission == s->next || (s->next == 0 && admission == 1);
 }
 
 /* The rows behind it move up once for all that are given in a row: a filled hole gives hundreds. */
@@ -56,11 +75,13 @@ static void compact(struct admission_queue *q)
         return;
     for (uint32_t i = 0; i < q->n_held; i++)
         if (!is_gone(&q->held[i])) {
-            if (n != i)
+            if (n != i) {
                 q->held[n] = q->held[i];
+                q->key[n] = q->key[i];
+            }
             n++;
         }
-    q->n_held = n;
+    q->n_held = q->n_key = n;
     q->n_gone = 0;
 }
 
@@ -89,6 +110,7 @@ bool admission_put(struct admission_queue *q, const struct unit_row *row)
 {
     struct admission_source *s = find_source(q, row->source);
     compact(q);
+    make_keys(q);
     s->rows++;
     if (row->admission < s->next) {
         q->n_late++;
@@ -99,7 +121,7 @@ bool admission_put(struct admission_queue *q, const struct unit_row *row)
         q->is_settled = false;
     }
     s->late_run = 0;
-    if (is_held(q, row)) {
+    if (find_held(q, row->source, row->admission) < q->n_held) {
         q->n_duplicate++;
         return false;
     }
@@ -109,9 +131,44 @@ bool admission_put(struct admission_queue *q, const struct unit_row *row)
         remove_held(q, 0);
         compact(q);
     }
+    q->key[q->n_key++] = key_of(row->source, row->admission);
     q->held[q->n_held++] = *row;
     q->is_settled = q->is_settled && !is_next(s, row->admission);
     return true;
+}
+
+static bool give(struct admission_queue *q, struct admission_source *s, uint32_t i,
+                 struct unit_row *out)
+{
+    *out = q->held[i];
+    s->next = out->admission + 1;
+    q->is_settled = false;
+    remove_held(q, i);
+    return true;
+}
+
+/* While a place for a source is free, no source was ever dropped: all that are held are known. */
+static bool has_all_sources(const struct admission_queue *q)
+{
+    for (int i = 0; i < ADMISSION_SOURCES; i++)
+        if (!q->source[i].used)
+            return true;
+    return false;
+}
+
+static bool take_known(struct admission_queue *q, struct unit_row *out)
+{
+    struct admission_source *of = NULL;
+    uint32_t first = q->n_held;
+    for (int k = 0; k < ADMISSION_SOURCES; k++) {
+        struct admission_source *s = &q->source[k];
+        for (uint64_t n = s->next; s->used && (n == s->next || (s->next == 0 && n == 1)); n++) {
+            uint32_t i = find_held(q, s->id, n);
+            of = i < first ? s : of;
+            first = i < first ? i : first;
+        }
+    }
+    return of ? give(q, of, first, out) : false;
 }
 
 static bool take_in_order(struct admission_queue *q, struct unit_row *out)
@@ -120,18 +177,16 @@ static bool take_in_order(struct admission_queue *q, struct unit_row *out)
     if (q->is_settled)
         return false;
     q->is_settled = true; /* unless looking for a source drops another */
+    make_keys(q);
+    if (has_all_sources(q))
+        return take_known(q, out);
     for (uint32_t i = 0; i < q->n_held; i++) {
         if (is_gone(&q->held[i]))
             continue;
         if (!s || !s->used || s->id != q->held[i].source)
             s = find_source(q, q->held[i].source);
-        if (!is_next(s, q->held[i].admission))
-            continue;
-        *out = q->held[i];
-        s->next = out->admission + 1;
-        q->is_settled = false;
-        remove_held(q, i);
-        return true;
+        if (is_next(s, q->held[i].admission))
+            return give(q, s, i, out);
     }
     return false;
 }

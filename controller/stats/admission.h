@@ -64,8 +64,10 @@ struct admission_queue {
     uint64_t n_late;
     uint64_t n_duplicate;
     uint64_t n_missing; /* admissions given up at the deadline, or because the queue was full */
-    bool is_settled;    /* none that is held is in order: nothing to look for. Not of the state: a
-                         * queue that was read again looks */
+    /* Not of the state: a queue that was read again looks and makes them anew. */
+    bool is_settled; /* none that is held is in order: nothing to look for */
+    uint32_t n_key;
+    uint64_t key[ADMISSION_HELD]; /* [n_key] of held, to look through without touching it */
 };
 
 /* Takes a row in. False: late or a duplicate, and counted as such. When the queue is full the

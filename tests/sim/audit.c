@@ -477,17 +477,21 @@ void audit_commit(struct audit *a, const struct ledger *live)
 static bool is_gap(struct audit *a, const struct sim_engine *g, uint64_t seq)
 {
     struct db_stmt *q;
-    WORLD_TRY(a->world,
-              store_statement(a->store,
-                              "SELECT count(*) FROM gaps WHERE engine=?1 AND first_seq<=?2 AND "
-                              "last_seq>=?2",
-                              &q, &world_err));
+    struct err e;
+    struct outbox_state st;
+    outbox_get_state(g->outbox, &st);
+    WORLD_TRY(a->world, store_statement(a->store,
+                                        "SELECT last_seq FROM gaps WHERE engine=?1 AND epoch=?2 "
+                                        "AND first_seq<=?3 ORDER BY first_seq DESC LIMIT 1",
+                                        &q, &world_err));
     db_bind_str(q, 1, str_from(g->id));
-    db_bind_i64(q, 2, (int64_t)seq);
-    WORLD_TRY(a->world, db_step(q, &world_err));
-    int64_t n = db_col_i64(q, 0);
+    db_bind_i64(q, 2, (int64_t)st.epoch);
+    db_bind_i64(q, 3, (int64_t)seq);
+    if (db_step(q, &e) != ERR_OK)
+        return false;
+    bool is_in = (uint64_t)db_col_i64(q, 0) >= seq;
     db_reset(q);
-    return n > 0;
+    return is_in;
 }
 
 static void check_kept(struct audit *a, const struct sim_engine *g, uint64_t from, uint64_t to)

@@ -61,7 +61,7 @@ struct sim_engine {
     struct world *world;
     uint32_t index;
     char id[16], path[128], address[32];
-    struct db *disk; /* holds the outbox in memory while the process is down */
+    struct db *disk;       /* holds the outbox in memory while the process is down */
     struct outbox *outbox; /* NULL = the process is down */
     struct wire *wire;
     struct route_table *table, *pending;
