@@ -16,8 +16,12 @@ void report_limits(const struct limits *l)
 
 void report_print_head(void)
 {
-    printf("%-54s %6s %11s %7s %8s %7s %8s %7s\n", "kernel", "tokens", "us a step", "spread",
-           "GB/s", "of read", "GOP/s", "of peak");
+    printf(
+        "of peak: operations of the model, of the int8 peak (attention: fp32). at most: what this\n"
+        "share can be, by the instructions that the kernel needs. executed: operations of all its\n"
+        "dot products, second bytes of activations with them, of the int8 peak.\n\n");
+    printf("%-54s %6s %11s %7s %8s %7s %8s %7s %7s %8s\n", "kernel", "tokens", "us a step",
+           "spread", "GB/s", "of read", "GOP/s", "of peak", "at most", "executed");
 }
 
 static void put(double value, const char *format)
@@ -37,6 +41,9 @@ void report_print_row(const struct report_row *r)
     printf(" ");
     put(r->gop_s, "%.1f");
     put(r->of_peak * 100, "%.0f%%");
+    put(r->at_most * 100, "%.0f%%");
+    printf(" ");
+    put(r->dots_of_peak * 100, "%.0f%%");
     putchar('\n');
     fflush(stdout);
 }
@@ -55,11 +62,12 @@ json_t *report_json(const struct report *r)
 
     for (size_t i = 0; i < r->n; i++) {
         const struct report_row *row = &r->row[i];
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "what",
-                                              row->what, "tokens", (int)row->n_tok, "us", row->us,
-                                              "spread", row->spread, "gb_s", row->gb_s, "of_read",
-                                              row->of_read, "gop_s", row->gop_s, "of_peak",
-                                              row->of_peak));
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+                                              "what", row->what, "tokens", (int)row->n_tok, "us",
+                                              row->us, "spread", row->spread, "gb_s", row->gb_s,
+                                              "of_read", row->of_read, "gop_s", row->gop_s,
+                                              "of_peak", row->of_peak, "of_peak_at_most",
+                                              row->at_most, "executed_of_peak", row->dots_of_peak));
     }
     return json_pack("{s:o, s:o}", "limits", limits_json(&r->limits), "rows", rows);
 }

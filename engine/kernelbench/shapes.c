@@ -69,6 +69,36 @@ static void note_type(struct shapes *s, enum role role, uint32_t type)
         snprintf(s->types[role] + n, TYPES_BYTES - n, "%s%s", n > 0 ? " " : "", name);
 }
 
+/* Vector instructions for 32 columns of 16 rows and a token, two of which start in a cycle: 8 dot
+ * products of the model, 3 of second bytes, and what kernels/README.md ("What a product costs")
+ * lists beside them. */
+static const struct {
+    uint32_t dtype;
+    double slots;
+} COSTS[] = {{DTYPE_Q4_1, 16}, {DTYPE_Q4_K, 16}, {DTYPE_Q5_1, 16}, {DTYPE_Q5_K, 16},
+             {DTYPE_Q4_0, 15}, {DTYPE_Q5_0, 15}, {DTYPE_Q8_0, 15}, {DTYPE_Q6_K, 15}};
+static const double MODEL_DOTS = 8, ALL_DOTS = 11;
+
+static struct work work_of(const struct gguf_tensor *t)
+{
+    struct work w = {.macs = (double)t->dim[0] * (double)t->dim[1]};
+    for (size_t i = 0; i < sizeof COSTS / sizeof *COSTS; i++)
+        if (COSTS[i].dtype == t->type) {
+            w.dots = w.macs * ALL_DOTS / MODEL_DOTS;
+            w.slots = w.macs * COSTS[i].slots / MODEL_DOTS;
+        }
+    return w;
+}
+
+/* Times n; a part without the last two leaves the sum without them. */
+static void add_work(struct work *sum, struct work w, double n)
+{
+    bool is_known = w.slots > 0 && (sum->slots > 0 || sum->macs <= 0);
+    sum->macs += n * w.macs;
+    sum->dots = is_known ? sum->dots + n * w.dots : 0;
+    sum->slots = is_known ? sum->slots + n * w.slots : 0;
+}
+
 static int load_matrix(struct shapes *s, enum role role, uint32_t layer, struct err *e)
 {
     struct kern_part part[KERN_MAX_PARTS];
@@ -87,10 +117,10 @@ static int load_matrix(struct shapes *s, enum role role, uint32_t layer, struct 
         f->cols = (uint32_t)t->dim[0];
         f->rows += part[n].rows;
         f->bytes += t->bytes;
+        add_work(&f->work, work_of(t), 1);
         note_type(s, role, t->type);
     }
     f->n++;
-    f->macs += (uint64_t)f->rows * f->cols;
     return s->ops->matrix(s->device, f->cols, part, n, &s->matrix[role][layer], e);
 }
 
@@ -109,7 +139,7 @@ static int load_matrices(struct shapes *s, struct err *e)
         f->types = s->types[r];
         all->n += f->n;
         all->bytes += f->bytes;
-        all->macs += f->macs;
+        add_work(&all->work, f->work, 1);
     }
     s->facts[ROLE_ALL].name = ROLES[ROLE_ALL].name;
     s->facts[ROLE_ALL].types = "";
@@ -287,6 +317,16 @@ struct role_facts shapes_role(const struct shapes *s, enum role role)
 uint32_t shapes_head_rows(uint32_t n_tok)
 {
     return n_tok <= SHAPES_MAX_SEQ ? n_tok : 1;
+}
+
+struct work shapes_work(const struct shapes *s, enum role role, uint32_t n_tok)
+{
+    struct work sum = {0};
+
+    for (enum role r = ROLE_QKV; r < ROLE_ALL; r++)
+        if (role == ROLE_ALL || role == r)
+            add_work(&sum, s->facts[r].work, r == ROLE_HEAD ? shapes_head_rows(n_tok) : n_tok);
+    return sum;
 }
 
 static void run_matrix(struct shapes *s, enum role role, uint32_t layer)

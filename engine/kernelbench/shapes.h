@@ -11,11 +11,18 @@ enum { SHAPES_MAX_TOK = 512, SHAPES_MAX_SEQ = 32, SHAPES_MAX_CONTEXT = 1024 };
 /* The ops of kernels/ops.h that a decoder layer is made of, and all of them in a row. */
 enum role { ROLE_QKV, ROLE_OUTPUT, ROLE_GATE_UP, ROLE_DOWN, ROLE_HEAD, ROLE_ALL, ROLE_COUNT };
 
+/* For one token, in multiply-adds of bytes: those of the model, those that the dot products of the
+ * AVX-512 kernels execute for them, and those that would fit if each vector instruction were a dot
+ * product. The last two are 0 where a matrix holds floats. */
+struct work {
+    double macs, dots, slots;
+};
+
 struct role_facts {
     const char *name, *types; /* "qkv", "Q4_1" or "Q4_1 Q8_0" */
     uint32_t rows, cols, n;   /* of one matrix (parts stacked), and how many */
     size_t bytes;             /* of all of them in the file */
-    uint64_t macs;            /* multiply-adds for one token */
+    struct work work;
 };
 
 struct shapes;
@@ -32,6 +39,8 @@ uint32_t shapes_threads(const struct shapes *s);
 uint32_t shapes_vocab(const struct shapes *s);
 struct role_facts shapes_role(const struct shapes *s, enum role role);
 
+/* Of a step of n_tok tokens; the head works for fewer rows than there are tokens. */
+struct work shapes_work(const struct shapes *s, enum role role, uint32_t n_tok);
 /* Rows of logits of a step of n_tok tokens: all while decoding, the last of a prompt. */
 uint32_t shapes_head_rows(uint32_t n_tok);
 /* One step: every matrix of the role, n_tok tokens; the head for shapes_head_rows(n_tok). */

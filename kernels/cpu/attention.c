@@ -84,14 +84,10 @@ static void add_bias(const struct attend_job *j, uint32_t t)
         row[i] += j->layer->bias->data[i];
 }
 
-static void make_head(const struct attend_job *j, const struct kern_vector *norm, uint32_t t,
-                      float *head)
+static void norm_head(const struct attend_job *j, const struct kern_vector *norm, float *head)
 {
-    const struct kern_device *d = j->d;
-    const struct kern_attn_shape *s = &d->kv->shape;
     if (norm)
-        d->isa->norm(head, norm->data, j->layer->eps, s->d_head, head);
-    d->isa->rotate(head, turn_of(d, j->layer->rope, t), s->n_rot);
+        j->d->isa->norm(head, norm->data, j->layer->eps, j->d->kv->shape.d_head, head);
 }
 
 static void make_query(const struct attend_job *j, uint32_t t, uint32_t head)
@@ -100,7 +96,8 @@ static void make_query(const struct attend_job *j, uint32_t t, uint32_t head)
     const struct kern_attn_shape *s = &d->kv->shape;
     float *q = query_of(j, t, head), *scale = d->attention.quant_scale;
     size_t at = query_index(d, t, head);
-    make_head(j, j->layer->q_norm, t, q);
+    norm_head(j, j->layer->q_norm, q);
+    d->isa->rotate(q, turn_of(d, j->layer->rope, t), s->n_rot);
     if (s->kv_type == KERN_KV_INT8)
         d->isa->quantise_query(q, s->d_head, d->attention.quant + at * 2 * s->d_head,
                                &scale[2 * at], &scale[2 * at + 1]);
@@ -117,8 +114,9 @@ static void store_token(const struct attend_job *j, uint32_t t)
         make_query(j, t, h);
     for (uint32_t h = 0; h < s->n_head_kv; h++) {
         float *k = query_of(j, t, s->n_head + h);
-        make_head(j, j->layer->k_norm, t, k);
-        d->isa->store_kv[s->kv_type](k, query_of(j, t, s->n_head + s->n_head_kv + h),
+        norm_head(j, j->layer->k_norm, k);
+        d->isa->store_kv[s->kv_type](k, turn_of(d, j->layer->rope, t), s->n_rot,
+                                     query_of(j, t, s->n_head + s->n_head_kv + h),
                                      kv_base(d, j->layer->index, h) + block * d->kv->block_bytes,
                                      position % BLOCK_TOKENS, s->d_head);
     }
@@ -291,6 +289,7 @@ void cpu_attention(struct kern_device *d, const struct kern_attn_layer *layer,
 {
     struct attend_job j = {d, layer, qkv->data, y->data};
     uint32_t n_items = d->attention.n_spans * d->kv->shape.n_head_kv;
+    y->n_quant = 0;
     each_of(d, d->step->n_tok, store_part, &j);
     team_each(d->team, n_items < TEAM_MAX_SHARES ? n_items : TEAM_MAX_SHARES, attend_part, &j);
     if (d->attention.n_split)

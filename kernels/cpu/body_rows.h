@@ -30,7 +30,8 @@ INLINE v16 gated(enum product_mode mode, v16 g, v16 up)
     return v_mul(v_div(g, down), up);
 }
 
-static void row_norm(const float *x, const float *weight, float eps, uint32_t n, float *y)
+/* 1 / rms(x) */
+INLINE float norm_scale(const float *x, float eps, uint32_t n)
 {
     uint32_t whole = n / LANES * LANES;
     v16 squares = v_set(0);
@@ -39,9 +40,20 @@ static void row_norm(const float *x, const float *weight, float eps, uint32_t n,
     float sum = v_sum(squares);
     for (uint32_t i = whole; i < n; i++)
         sum += x[i] * x[i];
-    float scale = 1.0f / sqrtf(sum / (float)n + eps);
+    return 1.0f / sqrtf(sum / (float)n + eps);
+}
+
+INLINE v16 normed(const float *x, const float *weight, float scale)
+{
+    return v_mul(v_mul(v_load(x), v_set(scale)), v_load(weight));
+}
+
+static void row_norm(const float *x, const float *weight, float eps, uint32_t n, float *y)
+{
+    uint32_t whole = n / LANES * LANES;
+    float scale = norm_scale(x, eps, n);
     for (uint32_t i = 0; i < whole; i += LANES)
-        v_store(y + i, v_mul(v_mul(v_load(x + i), v_set(scale)), v_load(weight + i)));
+        v_store(y + i, normed(x + i, weight + i, scale));
     for (uint32_t i = whole; i < n; i++)
         y[i] = x[i] * scale * weight[i];
 }
@@ -57,14 +69,18 @@ INLINE v16 quantise_lanes(const float *x, v16 inverse, int8_t *coarse, int8_t *f
     return whole;
 }
 
+INLINE v16 turned(const float *head, const float *turn, uint32_t n, uint32_t i)
+{
+    v16 x = v_load(head + i);
+    v16 y = v_mul(v_swap_pairs(x), v_load(turn + n + i));
+    return v_fma(x, v_load(turn + i), y);
+}
+
 static void row_rotate(float *head, const float *turn, uint32_t n)
 {
     uint32_t whole = n / LANES * LANES;
-    for (uint32_t i = 0; i < whole; i += LANES) {
-        v16 x = v_load(head + i);
-        v16 y = v_mul(v_swap_pairs(x), v_load(turn + n + i));
-        v_store(head + i, v_fma(x, v_load(turn + i), y));
-    }
+    for (uint32_t i = 0; i < whole; i += LANES)
+        v_store(head + i, turned(head, turn, n, i));
     for (uint32_t i = whole; i < n; i += 2) {
         float a = head[i], b = head[i + 1];
         head[i] = a * turn[i] + b * turn[n + i];

@@ -84,6 +84,18 @@ static int no_memory(const char *what, struct err *e)
     return err_set(e, ERR_NOMEM, "backend cpu: no memory for %s", what);
 }
 
+static bool take_scratch(struct kern_device *d)
+{
+    size_t n_gated = (size_t)QUANT * (d->max_tok > RANKED ? d->max_tok : RANKED);
+    d->scratch = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->scratch);
+    for (uint32_t i = 0; d->scratch && i < team_size(d->team); i++) {
+        d->scratch[i].gated = memory_take(&d->scratch_memory, n_gated, sizeof(float));
+        if (!d->scratch[i].gated)
+            return false;
+    }
+    return d->scratch;
+}
+
 static int cpu_open(struct kern_device **out, const struct kern_options *o, struct err *e)
 {
     int rc;
@@ -107,8 +119,7 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
         goto out;
     }
     TRY(team_open(&d->team, o->n_threads, e));
-    d->scratch = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->scratch);
-    if (!d->scratch) {
+    if (!take_scratch(d)) {
         rc = no_memory("the device", e);
         goto out;
     }
@@ -213,14 +224,23 @@ static int cpu_vector(struct kern_device *d, const float *data, uint32_t n,
     return ERR_OK;
 }
 
+bool cpu_take_buffer(struct kern_device *d, uint32_t width, struct kern_buffer *out)
+{
+    size_t floats = (size_t)d->max_tok * width * sizeof *out->data;
+    size_t blocks =
+        (size_t)tile_count(d->max_tok) * TILE_TOKENS * (width / QUANT) * sizeof(struct quant_block);
+    *out = (struct kern_buffer){
+        .width = width,
+        .data = memory_take(&d->scratch_memory, floats > blocks ? floats : blocks, 1)};
+    return out->data;
+}
+
 static int cpu_buffer(struct kern_device *d, uint32_t width, struct kern_buffer **out,
                       struct err *e)
 {
     struct kern_buffer *b = memory_take(&d->scratch_memory, 1, sizeof *b);
-    float *data = memory_take(&d->scratch_memory, (size_t)d->max_tok * width, sizeof *data);
-    if (!b || !data)
+    if (!b || !cpu_take_buffer(d, width, b))
         return no_memory("activations", e);
-    *b = (struct kern_buffer){width, data};
     *out = b;
     return ERR_OK;
 }
@@ -241,13 +261,15 @@ static void cpu_each(struct kern_device *d, uint32_t n,
 static void cpu_write(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n)
 {
     (void)d;
+    b->n_quant = 0;
     memcpy(b->data, src, (size_t)n * b->width * sizeof *src);
 }
 
 static void cpu_read(struct kern_device *d, const struct kern_buffer *b, float *dst, uint32_t n)
 {
     (void)d;
-    memcpy(dst, b->data, (size_t)n * b->width * sizeof *dst);
+    for (uint32_t t = 0; t < n; t++)
+        cpu_row(b, t, dst + (size_t)t * b->width);
 }
 
 const struct kern_ops KERN_CPU = {

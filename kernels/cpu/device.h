@@ -23,8 +23,10 @@ struct kern_matrix {
     const struct kern_matrix *next; /* loaded after it; NULL: the last */
 };
 
+/* Float32 [., width], or in the same place what gate_up leaves for a quantised matrix to read:
+ * blocks of n_quant tokens, placed as in struct activations. */
 struct kern_buffer {
-    uint32_t width;
+    uint32_t width, n_quant; /* 0: float32 */
     float *data;
 };
 
@@ -59,6 +61,7 @@ struct attention {      /* of the step, made by attend_plan.c; arrays are sized 
 struct thread_scratch {
     struct activations own; /* of up to TILE_TOKENS tokens, made by each thread for itself */
     uint64_t job;           /* whose they are */
+    float *gated;           /* rows of gate_up on their way into blocks, see product.c */
     float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
     uint32_t *words;        /* [2 * d_head][MAX_QUERIES] */
     float *part;            /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */
@@ -88,7 +91,11 @@ void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32
                      uint32_t to);
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst);
 
-/* product.c */
+/* device.c */
+bool cpu_take_buffer(struct kern_device *d, uint32_t width, struct kern_buffer *out);
+
+/* product.c; cpu_row: row `t` of a buffer as float32. */
+void cpu_row(const struct kern_buffer *b, uint32_t t, float *y);
 void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
                struct kern_buffer *x);
 void cpu_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,

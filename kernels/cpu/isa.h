@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, TILE_TOKENS = 6 };
+enum { RANKED = 4 * LANES }; /* blocks of 32 columns that are quantised together */
 enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
@@ -160,14 +161,19 @@ struct cpu_isa {
     const char *name;
     /* y = x / rms(x) * weight; y may be x. */
     void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
-    /* n is a multiple of 32; block i goes to out[i * TILE_TOKENS]. */
-    void (*quantise)(const float *x, uint32_t n, struct quant_block *out);
+    /* x, or with a weight what norm makes of it, on the way. n is a multiple of 32; block i goes to
+     * out[i * TILE_TOKENS]. */
+    void (*quantise)(const float *x, const float *weight, float eps, uint32_t n,
+                     struct quant_block *out);
+    /* n blocks of 32 numbers, at most RANKED, each to its place. */
+    void (*quantise_blocks)(const float *x, uint32_t n, struct quant_block *const *out);
     void (*product)(const struct product *p);
     /* turn: [2][n]: cosines, each twice, then sines, each as -s, s. */
     void (*rotate)(float *head, const float *turn, uint32_t n);
-    /* By kern_kv_type: key and value of one position into slot 0..15 of a block. */
-    void (*store_kv[KV_TYPES])(const float *k, const float *v, uint8_t *block, uint32_t slot,
-                               uint32_t d_head);
+    /* By kern_kv_type: a key, turned as by rotate, and a value of one position into slot 0..15 of a
+     * block. k is not kept. */
+    void (*store_kv[KV_TYPES])(float *k, const float *turn, uint32_t n_rot, const float *v,
+                               uint8_t *block, uint32_t slot, uint32_t d_head);
     /* gather, once the queries are set; then attend, for each section. */
     void (*gather[KV_TYPES])(const struct attend *a);
     void (*attend[KV_TYPES])(const struct attend *a);

@@ -27,6 +27,6 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_AVX2 = {"avx2",       row_norm,   row_quantise,
+const struct cpu_isa ISA_AVX2 = {"avx2",       row_norm,   row_quantise, blocks_quantise,
                                  rows_product, row_rotate, ATTEND_TABLE};
 #endif

@@ -25,5 +25,5 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_PLAIN = {"plain",      row_norm,   row_quantise,
+const struct cpu_isa ISA_PLAIN = {"plain",      row_norm,   row_quantise, blocks_quantise,
                                   rows_product, row_rotate, ATTEND_TABLE};

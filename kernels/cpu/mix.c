@@ -15,13 +15,6 @@ struct kern_mixer {
     float *share;                              /* likewise: p */
 };
 
-static bool take_buffer(struct kern_device *d, uint32_t width, struct kern_buffer *b)
-{
-    b->width = width;
-    b->data = memory_take(&d->scratch_memory, (size_t)d->max_tok * width, sizeof *b->data);
-    return b->data;
-}
-
 int cpu_mixer(struct kern_device *d, const struct kern_mix_shape *shape, struct kern_mixer **out,
               struct err *e)
 {
@@ -31,8 +24,10 @@ int cpu_mixer(struct kern_device *d, const struct kern_mix_shape *shape, struct 
     if (!m)
         return err_set(e, ERR_NOMEM, "backend cpu: no memory for experts");
     m->shape = *shape;
-    bool ok = take_buffer(d, shape->n_expert, &m->score) && take_buffer(d, shape->d_model, &m->in);
-    ok = ok && take_buffer(d, shape->d_ff, &m->hidden) && take_buffer(d, shape->d_model, &m->out);
+    bool ok = cpu_take_buffer(d, shape->n_expert, &m->score) &&
+              cpu_take_buffer(d, shape->d_model, &m->in) &&
+              cpu_take_buffer(d, shape->d_ff, &m->hidden) &&
+              cpu_take_buffer(d, shape->d_model, &m->out);
     m->expert = memory_take(memory, n_used, sizeof *m->expert);
     m->weight = memory_take(memory, n_used, sizeof *m->weight);
     m->token = memory_take(memory, d->max_tok, sizeof *m->token);
@@ -98,6 +93,7 @@ void cpu_mix(struct kern_device *d, const struct kern_buffer *x, const struct ke
     uint32_t n_tok = d->step->n_tok;
     cpu_project(d, x, norm, experts->router, &m->score);
     route(m, n_tok);
+    y->n_quant = 0;
     memset(y->data, 0, (size_t)n_tok * y->width * sizeof *y->data);
     for (uint32_t i = 0; i < m->shape.n_expert; i++) {
         uint32_t n = gather(m, n_tok, i, x->data);

@@ -1,6 +1,7 @@
 /* Products: activations are made ready (norm, integers) once, then threads take contiguous ranges
  * of rows, so that each reads the weights in long runs. For a single token every thread makes
- * the activations itself: cheaper than waiting for one another. */
+ * the activations itself: cheaper than waiting for one another. What gate_up gives becomes blocks
+ * where it is computed, if the matrix that reads it wants blocks. */
 #include "kernels/cpu/device.h"
 
 #include <string.h>
@@ -11,30 +12,74 @@ struct job {
     struct kern_device *d;
     const struct kern_matrix *w;
     const struct kern_norm *norm;
-    const float *x; /* [., width] */
+    const float *x;              /* [., width] */
+    struct quant_block *x_quant; /* not NULL: in place of x */
     uint32_t width, n_tok;
     const uint32_t *row; /* NULL: row t of x is token t */
     enum product_mode mode;
     float *out;
     uint32_t out_width;
-    uint64_t serial; /* number of this job, so that a thread prepares a token once */
+    struct quant_block *out_quant; /* not NULL: in place of out */
+    uint64_t serial;               /* number of this job, so that a thread prepares a token once */
 };
+
+/* Of token t of n_tok, its first block among those of struct activations. */
+static size_t block_index(uint32_t n_tok, uint32_t t, uint32_t cols)
+{
+    uint32_t tile = tile_of(n_tok, t);
+    return (size_t)tile * TILE_TOKENS * (cols / QUANT) + t - tile_start(n_tok, tile);
+}
+
+static void block_values(const struct quant_block *q, float *y)
+{
+    for (uint32_t i = 0; i < QUANT; i++)
+        y[i] = q->scale * (float)q->fine[i];
+    for (uint32_t k = 0; k < WIDE_WORDS; k++)
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t at = q->word[k] / 2 + i;
+            y[at] = q->scale * (float)(128 * q->coarse[k][i] + q->fine[at]);
+        }
+}
+
+static void values_of(const struct quant_block *q, uint32_t cols, float *y)
+{
+    for (uint32_t i = 0; i < cols; i += QUANT, q += TILE_TOKENS)
+        block_values(q, y + i);
+}
+
+static struct quant_block *blocks_of(const struct kern_buffer *b)
+{
+    return (struct quant_block *)(void *)b->data;
+}
+
+void cpu_row(const struct kern_buffer *b, uint32_t t, float *y)
+{
+    if (b->n_quant > 0)
+        values_of(blocks_of(b) + block_index(b->n_quant, t, b->width), b->width, y);
+    else
+        memcpy(y, b->data + (size_t)t * b->width, b->width * sizeof *y);
+}
 
 /* Token t of the job, by every thread for itself or for all. */
 static void prepare(const struct job *j, uint32_t t, const struct activations *a)
 {
     const struct cpu_isa *isa = j->d->isa;
-    uint32_t cols = j->width, tile = tile_of(j->n_tok, t);
+    uint32_t cols = j->width;
     const float *x = j->x + (size_t)(j->row ? j->row[t] : t) * cols;
+    const float *weight = j->norm ? j->norm->weight->data : NULL;
+    float eps = j->norm ? j->norm->eps : 0;
     float *value = a->value + (size_t)t * cols;
-    if (j->norm)
-        isa->norm(x, j->norm->weight->data, j->norm->eps, cols, value);
-    else if (j->w->has_float)
-        memcpy(value, x, cols * sizeof *value);
+    size_t at = block_index(j->n_tok, t, cols);
+    if (j->x_quant) {
+        values_of(j->x_quant + at, cols, value);
+        x = value;
+    }
     if (j->w->has_quant)
-        isa->quantise(j->norm ? value : x, cols,
-                      a->quant + (size_t)tile * TILE_TOKENS * (cols / QUANT) + t -
-                          tile_start(j->n_tok, tile));
+        isa->quantise(x, weight, eps, cols, a->quant + at);
+    if (j->w->has_float && j->norm)
+        isa->norm(x, weight, eps, cols, value);
+    else if (j->w->has_float && x != value)
+        memcpy(value, x, cols * sizeof *value);
 }
 
 static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -60,6 +105,22 @@ static bool is_gate(enum product_mode mode)
 static uint32_t n_units(const struct kern_matrix *w, bool is_gate)
 {
     return is_gate ? w->part[0].n_groups : w->n_units;
+}
+
+/* Units of gate and up that stay in one share: 32 rows, a block of what reads them. */
+enum { GATE_UNITS = QUANT / LANES };
+
+static uint32_t n_pieces(const struct kern_matrix *w, bool is_gate)
+{
+    return is_gate ? (n_units(w, true) + GATE_UNITS - 1) / GATE_UNITS : w->n_units;
+}
+
+/* Units from piece `from` to `to`. */
+static struct team_range units_of(const struct kern_matrix *w, bool is_gate,
+                                  struct team_range pieces)
+{
+    uint32_t step = is_gate ? GATE_UNITS : 1, n = n_units(w, is_gate), end = pieces.to * step;
+    return (struct team_range){pieces.from * step, end < n ? end : n};
 }
 
 /* Two neighbouring groups of one part. */
@@ -107,11 +168,14 @@ static void place_rows(const struct job *j, struct product *p)
 
 /* With many tokens a unit is work enough for a share: the last one is short and nobody waits long
  * for it. With few, shares are runs of units, read in long sequences. */
-static uint32_t n_shares(const struct team *team, uint32_t units, uint32_t n_tok, uint32_t cols)
+static uint32_t n_shares(const struct team *team, const struct kern_matrix *w, bool is_gate,
+                         uint32_t n_tok)
 {
-    uint32_t few = team_shares(team, units);
-    uint64_t fine = (uint64_t)units * n_tok * cols / SHARE_COLUMNS;
-    uint32_t most = units < TEAM_MAX_SHARES ? units : TEAM_MAX_SHARES;
+    uint32_t pieces = n_pieces(w, is_gate), few = team_shares(team, pieces);
+    uint64_t fine = (uint64_t)n_units(w, is_gate) * n_tok * w->cols / SHARE_COLUMNS;
+    uint32_t most = pieces < TEAM_MAX_SHARES ? pieces : TEAM_MAX_SHARES;
+    if (is_gate && n_tok < LANES) /* as many blocks as are ranked together */
+        most = (pieces * n_tok + LANES - 1) / LANES;
     return fine <= few ? few : fine < most ? (uint32_t)fine : most;
 }
 
@@ -120,10 +184,11 @@ static struct team_range own_units(const struct job *j, const struct kern_matrix
                                    uint32_t thread)
 {
     const struct team *team = j->d->team;
-    uint32_t units = n_units(w, is_gate), n = n_shares(team, units, j->n_tok, w->cols);
+    uint32_t pieces = n_pieces(w, is_gate), n = n_shares(team, w, is_gate, j->n_tok);
     struct team_range own = team_share(n, thread, team_size(team));
-    return (struct team_range){team_share(units, own.from, n).from,
-                               team_share(units, own.to, n).from};
+    return units_of(w, is_gate,
+                    (struct team_range){team_share(pieces, own.from, n).from,
+                                        team_share(pieces, own.to, n).from});
 }
 
 /* What a thread reads first in the matrix that was loaded after this one and so, most often, is
@@ -152,10 +217,91 @@ static void look_ahead(const struct product *next, struct product *p)
         p->ahead[k] = group_data(next, k < next->n_groups ? k : 0);
 }
 
+/* Whether the input is what the product works on. */
+static bool is_ready(const struct job *j)
+{
+    return j->x_quant && !j->norm && !j->w->has_float;
+}
+
 /* Of one token every thread makes the activations itself: cheaper than waiting for one another. */
 static bool is_prepared_alone(const struct job *j)
 {
-    return j->n_tok == 1;
+    return j->n_tok == 1 && !is_ready(j);
+}
+
+/* Rows of gate_up go to the thread's scratch, run by run, and from there, still in its first cache,
+ * into blocks: the fourth largest word of 32 rows must be known before the first of them. */
+static uint32_t run_units(const struct job *j, struct team_range units)
+{
+    uint32_t pieces = j->n_tok < RANKED ? RANKED / j->n_tok : 1, most = pieces * GATE_UNITS;
+    uint32_t n = units.to - units.from;
+    return j->out_quant && n > most ? most : n;
+}
+
+static void place_run(struct team_range units, uint32_t unit, float *gated, struct product *p)
+{
+    p->out_stride = (size_t)(units.to - units.from) * LANES;
+    p->out[0] = gated + (size_t)(unit - units.from) * LANES;
+    p->n_rows[0] = LANES;
+}
+
+/* Where blocks go, a batch at a time. */
+struct batch {
+    const struct cpu_isa *isa;
+    const float *gated;
+    uint32_t n;
+    struct quant_block *place[RANKED];
+};
+
+static void flush(struct batch *b)
+{
+    b->isa->quantise_blocks(b->gated, b->n, b->place);
+    b->gated += b->n * QUANT;
+    b->n = 0;
+}
+
+static void quantise_run(const struct job *j, struct team_range units, const float *gated)
+{
+    struct batch b = {.isa = j->d->isa, .gated = gated};
+    size_t tile_blocks = (size_t)TILE_TOKENS * (j->out_width / QUANT);
+    uint32_t from = units.from / GATE_UNITS, to = units.to / GATE_UNITS;
+    struct quant_block *tile = j->out_quant;
+    for (uint32_t i = 0, end = 0; i < tile_count(j->n_tok); i++, tile += tile_blocks) {
+        uint32_t start = end;
+        end = tile_start(j->n_tok, i + 1);
+        for (uint32_t slot = 0; slot < end - start; slot++)
+            for (uint32_t k = from; k < to; k++) {
+                b.place[b.n++] = tile + (size_t)k * TILE_TOKENS + slot;
+                if (b.n == RANKED)
+                    flush(&b);
+            }
+    }
+    if (b.n > 0)
+        flush(&b);
+}
+
+/* The units of a run; `end` is where the thread's own end. */
+static void compute_run(const struct job *j, struct team_range units, uint32_t end, uint32_t thread,
+                        struct product *p)
+{
+    bool gate = is_gate(j->mode);
+    float *gated = j->d->scratch[thread].gated;
+    for (uint32_t unit = units.from; unit < units.to; unit++) {
+        find_unit(j->w, gate, unit, p);
+        if (j->out_quant)
+            place_run(units, unit, gated, p);
+        else
+            place_rows(j, p);
+        struct product next = *p;
+        if (unit + 1 < end)
+            find_unit(j->w, gate, unit + 1, &next);
+        else
+            (void)find_next(j, thread, &next);
+        look_ahead(&next, p);
+        j->d->isa->product(p);
+    }
+    if (j->out_quant)
+        quantise_run(j, units, gated);
 }
 
 static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -163,29 +309,24 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     const struct job *j = arg;
     struct thread_scratch *own = &j->d->scratch[thread];
     if (is_prepared_alone(j) && own->job != j->serial) {
-        for (uint32_t t = 0; t < j->n_tok; t++)
-            prepare(j, t, &own->own);
+        prepare(j, 0, &own->own);
         own->job = j->serial;
     }
+    const struct activations ready = {j->d->shared.value, j->x_quant};
+    const struct activations *made = is_prepared_alone(j) ? &own->own : &j->d->shared;
     struct product p = {.mode = j->mode,
                         .out_stride = j->out_width,
-                        .x = is_prepared_alone(j) ? &own->own : &j->d->shared,
+                        .x = is_ready(j) ? &ready : made,
                         .n_tok = j->n_tok,
                         .is_far = j->d->weight_bytes > j->d->cache_bytes};
     bool gate = is_gate(j->mode);
-    struct team_range r = team_share(n_units(j->w, gate), share, n_shares);
+    struct team_range r = units_of(j->w, gate, team_share(n_pieces(j->w, gate), share, n_shares));
     struct team_range own_run = own_units(j, j->w, gate, thread);
     uint32_t end = r.from >= own_run.from && r.from < own_run.to ? own_run.to : r.to;
-    for (uint32_t unit = r.from; unit < r.to; unit++) {
-        find_unit(j->w, gate, unit, &p);
-        place_rows(j, &p);
-        struct product next = p;
-        if (unit + 1 < end)
-            find_unit(j->w, gate, unit + 1, &next);
-        else
-            (void)find_next(j, thread, &next);
-        look_ahead(&next, &p);
-        j->d->isa->product(&p);
+    while (r.from < r.to) {
+        uint32_t to = r.from + run_units(j, r);
+        compute_run(j, (struct team_range){r.from, to}, end, thread, &p);
+        r.from = to;
     }
 }
 
@@ -195,17 +336,21 @@ static void run_job(struct job *j)
     if (j->n_tok == 0)
         return;
     j->serial = ++j->d->serial;
-    if (!is_prepared_alone(j))
+    if (!is_prepared_alone(j) && !is_ready(j))
         team_each(team, team_shares(team, j->n_tok), prepare_part, j);
-    team_each(team, n_shares(team, n_units(j->w, is_gate(j->mode)), j->n_tok, j->width),
-              product_part, j);
+    team_each(team, n_shares(team, j->w, is_gate(j->mode), j->n_tok), product_part, j);
 }
 
 static struct job job_on(struct kern_device *d, const struct kern_buffer *in,
                          const struct kern_norm *norm, const struct kern_matrix *w)
 {
-    return (struct job){
-        .d = d, .w = w, .norm = norm, .x = in->data, .width = in->width, .n_tok = d->step->n_tok};
+    return (struct job){.d = d,
+                        .w = w,
+                        .norm = norm,
+                        .x = in->data,
+                        .x_quant = in->n_quant > 0 ? blocks_of(in) : NULL,
+                        .width = in->width,
+                        .n_tok = d->step->n_tok};
 }
 
 static void run_into(struct job *j, enum product_mode mode, struct kern_buffer *out)
@@ -213,7 +358,16 @@ static void run_into(struct job *j, enum product_mode mode, struct kern_buffer *
     j->mode = mode;
     j->out = out->data;
     j->out_width = out->width;
+    out->n_quant = j->out_quant ? j->n_tok : 0;
     run_job(j);
+}
+
+/* The matrix loaded after gate and up is the one that reads what they give. */
+static bool is_read_in_blocks(const struct kern_matrix *gate_up)
+{
+    const struct kern_matrix *down = gate_up->next;
+    return down && down->cols == gate_up->part[0].rows && down->has_quant && !down->has_float &&
+           gate_up->has_quant && !gate_up->has_float;
 }
 
 void cpu_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
@@ -234,6 +388,7 @@ void cpu_gate_up(struct kern_device *d, const struct kern_buffer *x, const struc
                  const struct kern_matrix *w, enum kern_gate g, struct kern_buffer *h)
 {
     struct job j = job_on(d, x, norm, w);
+    j.out_quant = is_read_in_blocks(w) ? blocks_of(h) : NULL;
     run_into(&j, g == KERN_GATE_GELU ? PRODUCT_GATE_GELU : PRODUCT_GATE_SILU, h);
 }
 
@@ -282,6 +437,7 @@ static void each_row(struct kern_device *d, team_fn fn, void *job)
 void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
                struct kern_buffer *x)
 {
+    x->n_quant = 0;
     each_row(d, embed_part, &(struct embed_job){d, w, scale, x});
 }
 

@@ -115,6 +115,8 @@ def test_kernels(tiny):
     peak = report["limits"]["int8_gop_s"]
     for row in everything.values():
         assert math.isclose(row["of_peak"] * peak, row["gop_s"], rel_tol=1e-6) or peak == 0
+        executed = row["executed_of_peak"]  # 11 dot products where the model has 8
+        assert executed == 0 or math.isclose(executed, row["of_peak"] * 11 / 8, rel_tol=1e-6)
     bad = subprocess.run([BIN / "milepost", "bench", "kernel", "--model", "/nonexistent"],
                          capture_output=True, text=True, timeout=60, check=False)
     assert bad.returncode != 0 and "/nonexistent" in bad.stderr
