@@ -43,9 +43,11 @@ struct kern_options {
     uint32_t max_tok;            /* largest n_tok of a step */
     const char *instruction_set; /* NULL: the best of this machine; others for tests */
     uint32_t device;             /* which of several; they are counted over again */
-    bool has_graphs;      /* steps end with head or head_draw and nothing is read or written inside
-                             them: a device may launch the layers of a decoding step as one */
-    bool has_fp8_weights; /* bf16 matrices become what fp8.h says; ERR_UNSUPPORTED: no fp8 here */
+    bool has_graphs;       /* steps end with head or head_draw and nothing is read or written inside
+                              them: a device may launch the layers of a decoding step as one */
+    bool has_fp8_weights;  /* bf16 matrices become what fp8.h says; ERR_UNSUPPORTED: no fp8 here */
+    bool has_library_gemm; /* products of large steps with prompts by the device's library: rounded
+                              to bfloat16 (f32 weights: not), their bits depend on the step */
 };
 
 enum kern_gate { KERN_GATE_SILU, KERN_GATE_GELU }; /* the tanh form (arXiv 1606.08415, section 2) */

@@ -26,6 +26,7 @@ struct engine_config {
     int64_t kv_memory_mib;
     int kv_dtype; /* 0 f16, 1 int8, 2 bf16, 3 fp8 */
     int weights;  /* 0 as in the file, 1 bf16 as fp8 */
+    int gemm;     /* 0 own, 1 cublaslt */
     int64_t max_body_bytes, request_timeout_ms, idle_timeout_ms, max_connections;
     bool prefix_cache;
     struct str api_key_file, admin_key_file; /* "" = no key; or env MILEPOST_API_KEY */

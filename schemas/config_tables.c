@@ -8,6 +8,7 @@ static const char *const BACKENDS[] = {"auto", "cpu", "ref", "cuda", "simt", NUL
 static const char *const BATCHING[] = {"continuous", "static", NULL};
 static const char *const KV_DTYPES[] = {"f16", "int8", "bf16", "fp8", NULL};
 static const char *const WEIGHTS[] = {"file", "fp8", NULL};
+static const char *const GEMMS[] = {"own", "cublaslt", NULL};
 static const char *const SYNC_MODES[] = {"normal", "full", NULL};
 
 #define E struct engine_config
@@ -55,6 +56,10 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
     ENUM_ROW(E, weights, "file", WEIGHTS,
              "Numbers of the weights: as in the file, or its bf16 matrices as fp8 with a scale a "
              "row, half the bytes: backends cuda, simt and ref."),
+    ENUM_ROW(E, gemm, "own", GEMMS,
+             "Who multiplies prompts of 128 tokens and more: own kernels, or cuBLASLt, which "
+             "rounds to bfloat16 and gives bits that depend on how a prompt was cut: "
+             "backends cuda and simt."),
     INT_ROW(E, kv_memory_mib, "512", 1, 1 << 24, "MiB",
             "Most memory for the key-value cache, where neither kv_tokens nor mem_fraction says."),
     INT_ROW(E, max_body_bytes, "4194304", 1024, 1 << 30, "bytes", "Largest request body."),

@@ -68,7 +68,8 @@ int model_open(struct model **out, const struct gguf *file, const struct model_o
                                       .instruction_set = options->instruction_set,
                                       .device = options->ranks ? options->ranks->rank : 0,
                                       .has_graphs = !options->no_graphs,
-                                      .has_fp8_weights = options->has_fp8_weights};
+                                      .has_fp8_weights = options->has_fp8_weights,
+                                      .has_library_gemm = options->has_library_gemm};
     TRY(m->ops->open(&m->device, &kern, e));
     TRY(m->arch->load(m, file, e));
     TRY(group_ready(m, e));

@@ -46,6 +46,7 @@ struct model_options {
     uint32_t n_kv_blocks; /* size of the KV pool */
     enum model_kv_type kv_type;
     bool has_fp8_weights;        /* bf16 matrices are kept as fp8 (kernels/fp8.h) */
+    bool has_library_gemm;       /* as kern_options.has_library_gemm */
     uint32_t max_batch_tokens;   /* largest n_tok of a batch */
     uint32_t max_batch_rows;     /* largest number of rows with logits in a batch */
     const char *instruction_set; /* of backend cpu; NULL: the best of this machine */

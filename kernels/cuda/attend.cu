@@ -185,6 +185,16 @@ __device__ __forceinline__ void running_maxima(const unit_board &b, float (&most
     }
 }
 
+/* most[unit][r]. Chosen, as an array with an index that is not known lies in local memory. */
+__device__ __forceinline__ float most_of(const float (&most)[CHUNK_UNITS][2], unsigned unit, int r)
+{
+    float v = most[0][r];
+#pragma unroll
+    for (unsigned u = 1; u < CHUNK_UNITS; u++)
+        v = u == unit ? most[u][r] : v;
+    return v;
+}
+
 /* This warp's unit: its scores become weights on the board. Two barriers. */
 template <int FORMAT, int D>
 __device__ __forceinline__ void do_unit(const attend_args &a, const chunk_range &r, unsigned t,
@@ -207,7 +217,7 @@ __device__ __forceinline__ void do_unit(const attend_args &a, const chunk_range 
     __syncthreads();
     running_maxima(b, most);
     if (is_mine) {
-        const float top[2] = {most[unit][0], most[unit][1]};
+        const float top[2] = {most_of(most, unit, 0), most_of(most, unit, 1)};
         weigh<T>(s, top, p, sum);
         for (int k = 0; k < UNIT_TILES / 2; k++)
             st128(&b.weights[unit][k][lane], {p[k][0], p[k][1], p[k][2], p[k][3]});
@@ -231,10 +241,10 @@ __device__ __forceinline__ void gather(const chunk_range &r, const unit_board &b
         float factor[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            factor[i] = u == r.first_unit ? 0 : weight_of(most[u - 1][i], most[u][i]);
-            float sum = b.sum[u][lane / 4 + 8 * (unsigned)i];
+            float top = most_of(most, u, i), sum = b.sum[u][lane / 4 + 8 * (unsigned)i];
+            factor[i] = u == r.first_unit ? 0 : weight_of(all.most[i], top);
             all.sum[i] = multiply_add(all.sum[i], factor[i], sum);
-            all.most[i] = most[u][i];
+            all.most[i] = top;
         }
         rescale(o, factor);
         for (unsigned k = 0; k < UNIT_TILES / 2; k++) {

@@ -25,15 +25,19 @@ struct dev_event;
 struct dev_graph;
 
 enum dev_copy { DEV_TO_DEVICE, DEV_TO_HOST, DEV_ON_DEVICE };
-enum dev_type { DEV_BF16, DEV_FP8 };
+enum dev_type { DEV_BF16, DEV_FP8, DEV_F32 };
+enum { DEV_GEMM_WORKSPACE = 32 << 20 }; /* bytes: what cuBLAS recommends for Hopper */
 
-/* c[m, n] = scale * a[m, k] b[n, k]^T, float32 out. FP8: m, n and k multiples of 16. */
+/* c[m, n] = (or +=) scale * a[m, k] b[n, k]^T, float32 out, in any order of sums; rows of c are ldc
+ * apart. FP8: m, n and k multiples of 16. */
 struct dev_gemm {
     float *c;
     const void *a, *b;
-    int m, n, k;
+    int m, n, k, ldc;
     enum dev_type type;
     float scale;
+    bool is_added;
+    void *workspace; /* device memory of DEV_GEMM_WORKSPACE bytes, of the stream alone */
 };
 
 struct dev_ops {
@@ -68,6 +72,8 @@ struct dev_ops {
     void (*graph_launch)(struct dev_graph *g, struct dev_stream *s);
     void (*graph_close)(struct dev_graph *g);
 
+    /* The library behind gemm, before the first. ERR_UNSUPPORTED: it is not here. Any thread. */
+    MUST_USE int (*gemm_ready)(struct err *e);
     void (*gemm)(const struct dev_gemm *g, struct dev_stream *s);
 
     /* Whether nothing is left to do, or it failed (sync tells). Does not block. */

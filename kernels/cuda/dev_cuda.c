@@ -241,6 +241,7 @@ const struct dev_ops DEV_CUDA = {
     .capture_end = cuda_capture_end,
     .graph_launch = cuda_graph_launch,
     .graph_close = cuda_graph_close,
+    .gemm_ready = cublas_ready,
     .gemm = cuda_gemm,
     .is_done = cuda_is_done,
 };

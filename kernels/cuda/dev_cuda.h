@@ -4,7 +4,9 @@
 
 #include "kernels/cuda/dev.h"
 
-/* Launches on the stream. False: cuBLASLt refused or has no memory. Worker thread only. */
+/* As dev_ops.gemm_ready. Any thread. */
+MUST_USE int cublas_ready(struct err *e);
+/* Launches on the stream. False: cuBLASLt is not here, or refused. Any thread. */
 bool cublas_gemm(const struct dev_gemm *g, struct dev_stream *s);
 
 #endif

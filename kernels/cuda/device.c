@@ -67,6 +67,8 @@ int device_open(struct kern_device **out, const struct kern_options *o, const st
         rc = device_no_memory(d, "a stream", e);
     if (rc == ERR_OK)
         rc = device_steps_open(d, e);
+    if (rc == ERR_OK && o->has_library_gemm)
+        rc = library_open(d, e);
     if (rc != ERR_OK) {
         device_close(d);
         return rc;

@@ -10,6 +10,7 @@
 #include "kernels/cuda/dev.h"
 #include "kernels/cuda/graphs.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/library.h"
 #include "kernels/cuda/steps.h"
 #include "kernels/ops.h"
 #include "kernels/threads.h"
@@ -72,6 +73,7 @@ struct kern_device {
     size_t split_blocks;
     float *logits; /* [LOGITS_ROWS, widest matrix] */
     float *both;   /* gate and up of matrices of two types */
+    struct device_library library;
     size_t logits_width, both_width;
     float *part; /* of split attention */
     size_t part_floats;

@@ -4,6 +4,8 @@
 
 #include "kernels/draw.h"
 
+#include <stddef.h>
+
 /* A row's kern_draw; its tokens begin at `first` of the history. */
 struct draw_row {
     float scale, repetition;

@@ -108,7 +108,8 @@ static void gate_pairs(struct kern_device *d, struct kern_mixer *m, struct produ
                        const struct kern_matrix *const *gate_up)
 {
     const struct kern_mix_shape *s = &m->shape;
-    const struct gate_args last = {m->both, m->hidden, s->d_ff, p.n_tok * s->n_used, p.gate};
+    const struct gate_args last = {m->both, m->hidden,           s->d_ff,
+                                   s->d_ff, p.n_tok * s->n_used, p.gate};
     p.n_tok *= s->n_used;
     p.y = m->hidden;
     p.y_stride = s->d_ff;

@@ -21,6 +21,7 @@ SILENT(heads, heads_args)
 SILENT(attend, attend_args)
 SILENT(draw, draw_args)
 SILENT(peers, peers_ranks)
+SILENT(unpack, unpack_args)
 
 static bool no_wgmma(const struct attend_args *a, struct dev_stream *s)
 {
@@ -29,8 +30,9 @@ static bool no_wgmma(const struct attend_args *a, struct dev_stream *s)
 }
 
 static const struct device_kernels SILENT_KERNELS = {
-    no_product,  no_group, no_product, no_experts, no_route,  no_combine, no_add,  no_embed,
-    no_add_norm, no_gate,  no_heads,   no_attend,  no_attend, no_wgmma,   no_draw, no_peers,
+    no_product, no_group, no_product,  no_experts, no_route,   no_combine,
+    no_add,     no_embed, no_add_norm, no_gate,    no_heads,   no_attend,
+    no_attend,  no_wgmma, no_draw,     no_peers,   no_product, no_unpack,
 };
 
 static bool is_same(const struct graph_kind *a, const struct graph_kind *b)

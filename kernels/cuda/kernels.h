@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/draw.h"
 #include "kernels/cuda/panel.h"
+#include "kernels/cuda/peers.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -100,7 +101,15 @@ struct add_norm_args { /* x[t] += norm(y[t]) */
 struct gate_args { /* h[t, i] = g(both[t, i]) * both[t, width + i] */
     const float *both;
     float *h;
-    uint32_t width, n_tok, gate;
+    uint32_t width, h_stride, n_tok, gate;
+};
+
+/* For products by the device's library: rows first .. first + n_rows - 1 as bfloat16 in the order
+ * of their columns, padded with zeros to blocks of 32. */
+struct unpack_args {
+    struct panel w;
+    uint32_t first, n_rows;
+    void *to;
 };
 
 enum { KV_BLOCK = 16, ATTEND_CHUNK = 256 };
@@ -152,25 +161,6 @@ struct attend_args {
     float scale;
 };
 
-enum { MAX_PEERS = 8, PEER_BLOCKS = 32 };
-
-/* A rank's side of a sum over ranks: x[t] += sum over r of part[r][t], then y[t] = norm(x[t]). */
-struct peers_args {
-    const float *part[MAX_PEERS]; /* [n_tok, width] of each rank, in its memory; two in turn */
-    unsigned *flag[MAX_PEERS]; /* [PEER_BLOCKS][MAX_PEERS] in each rank's memory; zeros at first */
-    float *x;
-    const float *norm;                   /* [width] */
-    float *y;                            /* NULL: only the sum */
-    uint32_t rank, n_rank, width, n_tok; /* width: a multiple of 4 */
-    uint32_t turn;                       /* one more than at the last call, from 1 */
-    float eps;
-};
-/* n_here: ranks whose side this launch computes, on one device; all others' launches must come. */
-struct peers_ranks {
-    uint32_t n_here;
-    struct peers_args rank[MAX_PEERS];
-};
-
 struct device_kernels {
     void (*split)(const struct product_args *a, struct dev_stream *s); /* of w: cols only */
     void (*group)(const struct group_args *a, struct dev_stream *s);
@@ -189,6 +179,10 @@ struct device_kernels {
     bool (*prompt_wgmma)(const struct attend_args *a, struct dev_stream *s);
     void (*draw)(const struct draw_args *a, struct dev_stream *s);
     void (*sum_of_peers)(const struct peers_ranks *a, struct dev_stream *s);
+    /* As split, but rows [n_tok][cols padded as the weights'] to a.split: of float32 for weights of
+     * f32, else of bfloat16. */
+    void (*plain)(const struct product_args *a, struct dev_stream *s);
+    void (*unpack)(const struct unpack_args *a, struct dev_stream *s); /* any format but f32 */
 };
 
 extern const struct device_kernels KERNELS_SIMT;

@@ -32,6 +32,8 @@ void launch_prompt(const attend_args *a, dev_stream *s);
 bool launch_prompt_wgmma(const attend_args *a, dev_stream *s);
 void launch_draw(const draw_args *a, dev_stream *s);
 void launch_sum_of_peers(const peers_ranks *a, dev_stream *s);
+void launch_plain(const product_args *a, dev_stream *s);
+void launch_unpack(const unpack_args *a, dev_stream *s);
 } // namespace KERNEL_SPACE
 
 #endif

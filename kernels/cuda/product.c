@@ -16,6 +16,10 @@ bool device_split_room(struct kern_device *d, size_t n, uint32_t cols)
 void device_products(struct kern_device *d, struct product_args a, const struct kern_matrix *w)
 {
     bool has_tiles = false;
+    if (library_takes(d, &a)) {
+        library_products(d, a, w);
+        return;
+    }
     for (uint32_t i = 0; i < w->n_panels; i++)
         has_tiles = has_tiles || format_has_tiles(w->panel[i].format);
     a.split = d->split;
@@ -77,7 +81,7 @@ void device_gate_up(struct kern_device *d, const struct kern_buffer *x,
         device_products(d, a, w);
         return;
     }
-    const struct gate_args last = {d->both, h->data, h->width, a.n_tok, a.gate};
+    const struct gate_args last = {d->both, h->data, h->width, h->width, a.n_tok, a.gate};
     a.y = d->both;
     a.y_stride = w->rows;
     device_products(d, a, w);

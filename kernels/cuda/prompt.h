@@ -102,6 +102,7 @@ __device__ __forceinline__ void end_chunk(float (&keep)[D / 2][PROMPT_THREADS],
                                           prompt_state<D> &state)
 {
     float2 factor[2];
+#pragma unroll
     for (int r = 0; r < 2; r++)
         factor[r] = join(state.all[r], state.chunk.most[r], state.chunk.sum[r]);
 #pragma unroll
@@ -121,6 +122,7 @@ __device__ __forceinline__ void put_rows(const attend_args &a, const prompt_rows
                                          const float (&keep)[D / 2][PROMPT_THREADS],
                                          const prompt_state<D> &state)
 {
+#pragma unroll
     for (int r = 0; r < 2; r++) {
         if (!rows.y[r])
             continue;

@@ -68,7 +68,7 @@ __global__ void gate(const __grid_constant__ gate_args a)
     unsigned i = blockIdx.x * THREADS + threadIdx.x;
     const float *both = a.both + (size_t)blockIdx.y * 2 * a.width;
     if (i < a.width)
-        a.h[(size_t)blockIdx.y * a.width + i] = gated(a.gate, both[i]) * both[a.width + i];
+        a.h[(size_t)blockIdx.y * a.h_stride + i] = gated(a.gate, both[i]) * both[a.width + i];
 }
 
 __global__ void add(const __grid_constant__ add_args a)

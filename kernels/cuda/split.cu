@@ -6,36 +6,13 @@
  * columns 4 q to 4 q + 3 and 16 + 4 q to 16 + 4 q + 3, then all low parts alike; columns past the
  * end are zeros. And a float for each 32 columns, their sum, for types of weights with an offset.
  */
-#include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/launchers.h"
+#include "kernels/cuda/normed.h"
 
 namespace KERNEL_SPACE
 {
 
 enum { WARPS = 4, THREADS = 32 * WARPS, RECORD = 8 /* pieces of 16 bytes */ };
-
-/* Columns i to i + 3. */
-__device__ __forceinline__ float4 load_four(const float *x, unsigned i, unsigned n)
-{
-    if (i + 3 < n && n % 4 == 0)
-        return *(const float4 *)(x + i);
-    float v[4];
-    for (unsigned k = 0; k < 4; k++)
-        v[k] = i + k < n ? x[i + k] : 0;
-    return {v[0], v[1], v[2], v[3]};
-}
-
-__device__ __forceinline__ float norm_factor(const product_args &a, const float *x)
-{
-    float squares = 0;
-    if (!a.norm)
-        return 1;
-    for (unsigned i = threadIdx.x * 4; i < a.w.cols; i += THREADS * 4) {
-        float4 v = load_four(x, i, a.w.cols);
-        squares += v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
-    }
-    return rsqrtf(block_sum<WARPS>(squares) / (float)a.w.cols + a.eps);
-}
 
 struct split_four {
     unsigned high[2], low[2];
@@ -45,11 +22,8 @@ struct split_four {
 __device__ __forceinline__ split_four split_of(const product_args &a, const float *x, float factor,
                                                unsigned column)
 {
-    float4 v = load_four(x, column, a.w.cols), w = {1, 1, 1, 1};
-    if (a.norm)
-        w = load_four(a.norm, column, a.w.cols);
-    const float y[4] = {v.x * factor * w.x, v.y * factor * w.y, v.z * factor * w.z,
-                        v.w * factor * w.w};
+    float4 v = normed_four(a, x, factor, column);
+    const float y[4] = {v.x, v.y, v.z, v.w};
     split_four s = {};
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -67,7 +41,7 @@ __global__ void __launch_bounds__(THREADS) split(const __grid_constant__ product
     grid_release(); /* the product's weights come meanwhile */
     const float *x = a.x + (size_t)(a.pick ? a.pick[t] : t) * a.x_stride;
     uint4 *row = (uint4 *)a.split + (size_t)t * blocks * RECORD;
-    float factor = norm_factor(a, x);
+    float factor = norm_factor<WARPS>(a, x);
     for (unsigned first = 0; first < blocks * 4; first += THREADS) {
         unsigned i = first + threadIdx.x, block = i / 4, q = i % 4;
         split_four s[2] = {};

@@ -206,6 +206,7 @@ void device_begin(struct kern_device *d, const struct kern_step *step, struct ke
     d->view = (struct step_view){d->stage + n, d->stage + 2 * (size_t)n, d->stage + 4 * (size_t)n,
                                  stride, n};
     d->max_chunks = last / ATTEND_CHUNK + 1;
+    library_begin(d);
     if (d->graphs.is_on && n_rows == n && n <= GRAPH_TOKENS) {
         d->max_chunks = graph_chunks(d->max_chunks, kv->shape.max_position);
         device_graph_begin(d);

@@ -20,6 +20,9 @@ static void ref_close(struct kern_device *d)
 static int ref_open(struct kern_device **out, const struct kern_options *o, struct err *e)
 {
     *out = NULL;
+    if (o->has_library_gemm)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "backend ref: engine.gemm cublaslt is for backends cuda and simt: own here");
     struct kern_device *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(e, ERR_NOMEM, "backend ref");

@@ -278,6 +278,8 @@ static void simt_graph_close(dev_graph *g)
 
 static float element(const void *p, size_t i, enum dev_type type)
 {
+    if (type == DEV_F32)
+        return ((const float *)p)[i];
     return type == DEV_BF16 ? to_float(((const bf16 *)p)[i]) : to_float(((const fp8 *)p)[i]);
 }
 
@@ -290,11 +292,17 @@ static void multiply(const dev_gemm &g)
             for (int k = 0; k < g.k; k++)
                 sum += element(g.a, (size_t)i * (size_t)g.k + (size_t)k, g.type) *
                        element(g.b, (size_t)j * (size_t)g.k + (size_t)k, g.type);
-            g.c[(size_t)i * (size_t)g.n + (size_t)j] = sum * g.scale;
+            float &c = g.c[(size_t)i * (size_t)g.ldc + (size_t)j];
+            c = sum * g.scale + (g.is_added ? c : 0);
         }
+        mark_memory(g.c + (size_t)i * (size_t)g.ldc, (size_t)g.n * sizeof *g.c, true);
     }
-    mark_memory(g.c, (size_t)g.m * (size_t)g.n * sizeof *g.c, true);
     guard(false);
+}
+
+static int simt_gemm_ready(struct err *)
+{
+    return ERR_OK;
 }
 
 static void simt_gemm(const struct dev_gemm *g, dev_stream *s)
@@ -326,8 +334,8 @@ extern "C" const struct dev_ops DEV_SIMT = {
     simt_wait,        simt_await,
     simt_elapsed_ms,  simt_capture_begin,
     simt_capture_end, simt_graph_launch,
-    simt_graph_close, simt_gemm,
-    simt_is_done,
+    simt_graph_close, simt_gemm_ready,
+    simt_gemm,        simt_is_done,
 };
 
 extern "C" {

@@ -87,13 +87,25 @@ def test_mem_fraction_is_of_the_device(make_system, tiny):
 def test_mem_fraction_decides_the_cache(make_system, tiny, monkeypatch):
     monkeypatch.setenv("SIMT_MEMORY_MIB", "2048")
     tokens = []
-    for fraction in (0.1, 0.2):
+    for fraction, ranks in ((0.1, 1), (0.2, 1), (0.1, 2)):  # each of two ranks has a device, and half the heads
         system = make_system(tiny)
         system.start("engine", extra=(*ON_SIMT, "--no-loop", "--set", "engine.kv_tokens=0",
-                                      "--set", f"engine.mem_fraction={fraction}"))
+                                      "--set", f"engine.mem_fraction={fraction}",
+                                      "--set", f"engine.tp_size={ranks}"))
         used = re.search(r"^milepost_gpu_memory_used_bytes (\S+)", system.get("engine", "/metrics")[2], re.M)
         assert 0.5 < float(used[1]) / (fraction * 2**31) <= 1
         tokens.append(int(re.findall(r"kv_tokens=(\d+)", system.tail("engine"))[-1]))
         assert ask(system, 1)[1] is None
         system.stop()
-    assert 1.9 < tokens[1] / tokens[0] < 2.3, tokens
+    assert 1.9 < tokens[1] / tokens[0] < 2.3 and 1.9 < tokens[2] / tokens[0] < 2.3, tokens
+
+
+def test_prompts_by_the_library(make_system, tiny):
+    """engine.gemm: cublaslt. On the emulator a loop stands for the library; `cpu` has none."""
+    system = make_system(tiny)
+    system.start("engine", extra=(*ON_SIMT, "--no-loop", "--set", "engine.gemm=cublaslt"))
+    status, _, body = system.chat("A long prompt. " * 40, temperature=0, max_tokens=4)
+    assert status == 200 and body["usage"]["prompt_tokens"] > 200
+    system.stop()
+    refused = start_with(system, "engine.backend=cpu", "engine.gemm=cublaslt")
+    assert refused.returncode == 1 and "engine.gemm cublaslt is for backends cuda and simt" in refused.stderr

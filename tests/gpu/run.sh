@@ -145,9 +145,10 @@ fi
 stage resources 10 bash -c resources
 [ "$mode" = dry ] && dry
 
-# A model's steps: NAME MODEL DTYPE SECONDS BATCHES PROMPT.
+# A model's steps: NAME MODEL DTYPE SECONDS BATCHES PROMPT [option...].
 steps() {
-    check "$1" "$4" "$BENCH" model --model "$2" --dtype "$3" --batch "$5" --prompt "$6" --json "$LOGS/$1.json"
+    check "$1" "$4" "$BENCH" model --model "$2" --dtype "$3" --batch "$5" --prompt "$6" "${@:7}" \
+        --json "$LOGS/$1.json"
 }
 
 # Is our model of the device right? Are its results? How fast can it be?
@@ -158,6 +159,7 @@ done
 check ceilings 40 "$BENCH" ceilings --json "$LOGS/ceilings.json"
 steps 8b-bf16 synth-8b bf16 80 1@256,64@1024,256@1024 8192
 check kernels 60 "$BENCH" kernels --json "$LOGS/kernels.json"
+steps 8b-cublaslt synth-8b bf16 60 1@256 8192 --gemm cublaslt
 steps 1b-bf16 synth-1b bf16 40 1@256,8@256,64@1024,256@1024 8192
 if [ "$mode" = full ]; then
     check memcheck 50 compute-sanitizer --tool memcheck --error-exitcode 9 "$BUILD/test/cuda_ops"

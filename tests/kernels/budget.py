@@ -20,6 +20,7 @@ COLUMNS = ["registers", "spill", "stack", "shared", "wide", "narrow"]
 HEAD = """# What tests/kernels/budget.py allows each kernel (sm_90; update: budget.py BUILD/kernels/cuda --update).
 # registers: at most, in eights; spill, stack, shared: bytes at most; wide: global accesses of 8 and 16
 # bytes in the PTX, at least; narrow: those of 1 to 4 bytes, at most.
+# draw spills: 1024 threads to a block leave each 64 registers, and fewer threads would read a row slower.
 """
 ACCESS = re.compile(r"\b(?:ld|st)\.global[\w.:]*?(?:\.v(\d))?\.[busf](\d+)\b")
 

@@ -18,6 +18,7 @@ struct bench_options {
     const char *dtype_name;
     uint32_t dtype;
     bool is_fp8;                            /* bf16 kept as fp8 */
+    bool has_library_gemm;                  /* prompts by cuBLASLt */
     uint32_t batch[8], context[8], n_batch; /* sequences, and the positions before each */
     uint32_t prompt;
     bool is_small; /* sizes for the emulator */

@@ -17,6 +17,7 @@ struct ceilings {
     struct dev_event *from, *to;
     char *a, *b;
     float *c;
+    void *workspace;
 };
 
 /* Bytes that are sane bfloat16 and fp8 numbers: no infinities, no NaNs, sizes about one. */
@@ -51,7 +52,16 @@ static void read_all(const struct ceilings *c)
 
 static void multiply(const struct ceilings *c, enum dev_type type)
 {
-    const struct dev_gemm g = {c->c, c->a, c->b, SIDE, SIDE, SIDE, type, 1};
+    const struct dev_gemm g = {.c = c->c,
+                               .a = c->a,
+                               .b = c->b,
+                               .m = SIDE,
+                               .n = SIDE,
+                               .k = SIDE,
+                               .ldc = SIDE,
+                               .type = type,
+                               .scale = 1,
+                               .workspace = c->workspace};
     c->dev->gemm(&g, c->stream);
 }
 
@@ -141,10 +151,13 @@ int bench_ceilings(const struct bench_options *o, struct rows *rows, struct err 
     c.a = c.dev->alloc(LARGE);
     c.b = c.dev->alloc(LARGE);
     c.c = c.dev->alloc((size_t)SIDE * SIDE * sizeof *c.c);
-    int rc = c.stream && c.a && c.b && c.c ? measure_all(&c, rows, e)
-                                           : err_set(e, ERR_NOMEM, "ceilings: no device memory");
+    c.workspace = c.dev->alloc(DEV_GEMM_WORKSPACE);
+    int rc = c.stream && c.a && c.b && c.c && c.workspace
+                 ? measure_all(&c, rows, e)
+                 : err_set(e, ERR_NOMEM, "ceilings: no device memory");
     c.dev->release(c.a);
     c.dev->release(c.b);
     c.dev->release(c.c);
+    c.dev->release(c.workspace);
     return rc;
 }

@@ -26,6 +26,7 @@ static void print_help(FILE *to)
         "  --dtype NAME     bf16 (default), fp8 (of model), f16, q8_0, q4_0, q4_1, q4_k, q6_k\n"
         "  --batch N@C,..   N sequences decode together, each after C positions; default 1@256\n"
         "  --prompt N       tokens of a prompt to measure; default 0: none\n"
+        "  --gemm NAME      who multiplies prompts: own (default) or cublaslt\n"
         "  --small          sizes for the emulator\n"
         "  --json FILE      the rows as JSON\n",
         synth_names());
@@ -76,6 +77,9 @@ static bool take_option(int c, struct bench_options *o, const char **json)
         return read_batches(optarg, o);
     case 'p':
         return read_count(optarg, &o->prompt);
+    case 'g':
+        o->has_library_gemm = strcmp(optarg, "cublaslt") == 0;
+        return o->has_library_gemm || strcmp(optarg, "own") == 0;
     case 's':
         return o->is_small = true;
     case 'j':
@@ -88,12 +92,15 @@ static bool take_option(int c, struct bench_options *o, const char **json)
 
 static bool read_options(int argc, char **argv, struct bench_options *o, const char **json)
 {
-    static const struct option OPTIONS[] = {
-        {"backend", required_argument, NULL, 'B'}, {"model", required_argument, NULL, 'm'},
-        {"dtype", required_argument, NULL, 'd'},   {"batch", required_argument, NULL, 'b'},
-
-        {"prompt", required_argument, NULL, 'p'},  {"small", no_argument, NULL, 's'},
-        {"json", required_argument, NULL, 'j'},    {NULL, 0, NULL, 0}};
+    static const struct option OPTIONS[] = {{"backend", required_argument, NULL, 'B'},
+                                            {"model", required_argument, NULL, 'm'},
+                                            {"dtype", required_argument, NULL, 'd'},
+                                            {"batch", required_argument, NULL, 'b'},
+                                            {"prompt", required_argument, NULL, 'p'},
+                                            {"gemm", required_argument, NULL, 'g'},
+                                            {"small", no_argument, NULL, 's'},
+                                            {"json", required_argument, NULL, 'j'},
+                                            {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
         if (!take_option(c, o, json)) {

@@ -64,6 +64,7 @@ static int open_model(struct run *r, struct err *e)
     size_up(r, &n_blocks);
     const struct model_options options = {.backend = o->backend,
                                           .has_fp8_weights = o->is_fp8,
+                                          .has_library_gemm = o->has_library_gemm,
                                           .n_kv_blocks = n_blocks,
                                           .max_batch_tokens = r->chunk,
                                           .max_batch_rows = r->max_seq};
@@ -220,8 +221,8 @@ static int prefill(struct run *r, struct rows *rows, struct err *e)
     }
     struct row row = {.us = best, .tok_s = o->prompt * 1e6 / best};
     double pairs = (double)o->prompt * (o->prompt + 1) / 2;
-    snprintf(row.name, sizeof row.name, "prefill %s %s %u tokens", o->shape->name, o->dtype_name,
-             o->prompt);
+    snprintf(row.name, sizeof row.name, "prefill %s %s %u tokens%s", o->shape->name, o->dtype_name,
+             o->prompt, o->has_library_gemm ? " by cublaslt" : "");
     row.bytes = synth_step_weights(o->shape, o->prompt) * weight_bytes(o);
     double head = (double)o->shape->n_vocab * o->shape->d_model; /* of the last token only */
     row.flops = 2 * (o->prompt * (synth_token_macs(o->shape) - head) + head) +
