@@ -49,8 +49,47 @@ static bool shape(const struct gguf *g, struct str arch, const char *key, uint64
     return gguf_get_u64(g, name, out, NULL) == ERR_OK && *out > 0 && *out < 1u << 24;
 }
 
-/* Bytes of one KV block. 0 = the file does not say (the model's own loader will then name what is
- * missing). */
+/* Devices with memory of their own that a model is spread over; 1 where ranks share the machine's.
+ */
+static uint64_t n_memories(const struct engine_config *c)
+{
+    const struct kern_ops *ops;
+    return kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK && ops->memory
+               ? (uint64_t)c->tp_size
+               : 1;
+}
+
+static uint64_t most_of(uint64_t n, uint64_t ranks)
+{
+    return (n + ranks - 1) / ranks;
+}
+
+/* Heads whose keys and values the file's model keeps; 0 = it does not say. */
+static uint64_t heads_kept(const struct gguf *g, struct str arch)
+{
+    uint64_t n;
+    return shape(g, arch, "attention.head_count_kv", &n) ||
+                   shape(g, arch, "attention.head_count", &n)
+               ? n
+               : 0;
+}
+
+/* Of the rank with most: whole KV heads, and with them its share of all but the embedding. */
+static uint64_t weight_bytes(const struct engine_config *c, const struct gguf *g)
+{
+    struct str arch;
+    uint64_t all = gguf_file_bytes(g), n = n_memories(c), heads = 0;
+    const struct gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
+    if (gguf_get_str(g, "general.architecture", &arch, NULL) == ERR_OK)
+        heads = heads_kept(g, arch);
+    if (n == 1 || heads == 0 || !embedding)
+        return all;
+    uint64_t share = all / heads * most_of(heads, n) + embedding->bytes;
+    return share < all ? share : all;
+}
+
+/* Bytes of one KV block, of a rank with memory of its own. 0 = the file does not say (the model's
+ * own loader will then name what is missing). */
 static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
 {
     struct str arch;
@@ -60,12 +99,11 @@ static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
         !shape(g, arch, "block_count", &layers) || !shape(g, arch, "embedding_length", &width) ||
         !shape(g, arch, "attention.head_count", &heads))
         return 0;
-    if (!shape(g, arch, "attention.head_count_kv", &kv_heads))
-        kv_heads = heads;
+    kv_heads = heads_kept(g, arch);
     if (!shape(g, arch, "attention.key_length", &head_width))
         head_width = width / heads;
     const struct kern_attn_shape block = {.n_layer = (uint32_t)layers,
-                                          .n_head_kv = (uint32_t)kv_heads,
+                                          .n_head_kv = (uint32_t)most_of(kv_heads, n_memories(c)),
                                           .d_head = (uint32_t)head_width,
                                           .kv_type = (enum kern_kv_type)c->kv_dtype};
     return kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK ? ops->kv_block_bytes(&block) : 0;
@@ -90,7 +128,7 @@ static uint64_t memory_bytes(const struct engine_config *c, uint64_t *usable)
 static int share_of_memory(const struct engine_config *c, const struct gguf *g, uint64_t block,
                            uint64_t *n, struct err *e)
 {
-    uint64_t usable, all = memory_bytes(c, &usable), weights = gguf_file_bytes(g);
+    uint64_t usable, all = memory_bytes(c, &usable), weights = weight_bytes(c, g);
     *n = usable > weights ? (usable - weights) / block : 0;
     if (*n > 0)
         return ERR_OK;
@@ -150,6 +188,7 @@ static int open_model(struct model **out, const struct engine_config *c, const s
         .n_kv_blocks = n_kv_blocks,
         .kv_type = (enum model_kv_type)c->kv_dtype,
         .has_fp8_weights = c->weights == 1,
+        .has_library_gemm = c->gemm == 1,
         .max_batch_tokens = max_batch,
         .max_batch_rows = rows < max_batch ? rows : max_batch,
         .ranks = ranks,
