@@ -45,15 +45,22 @@ static const struct {
     [ROLE_ALL] = {"all matrices", {NULL}},
 };
 
-static const struct gguf_tensor *find(const struct shapes *s, const char *format, uint32_t layer)
+enum { NAME_BYTES = 64 };
+
+static void put_name(char name[NAME_BYTES], const char *format, uint32_t layer)
 {
-    char name[64];
     const char *hole = strstr(format, "%u");
 
     if (hole == NULL)
-        snprintf(name, sizeof name, "%s", format);
+        snprintf(name, NAME_BYTES, "%s", format);
     else
-        snprintf(name, sizeof name, "%.*s%u%s", (int)(hole - format), format, layer, hole + 2);
+        snprintf(name, NAME_BYTES, "%.*s%u%s", (int)(hole - format), format, layer, hole + 2);
+}
+
+static const struct gguf_tensor *find(const struct shapes *s, const char *format, uint32_t layer)
+{
+    char name[NAME_BYTES];
+    put_name(name, format, layer);
     const struct gguf_tensor *t = gguf_find_tensor(s->file, name);
     if (t == NULL && strcmp(name, "output.weight") == 0)
         t = gguf_find_tensor(s->file, "token_embd.weight");
@@ -104,15 +111,17 @@ static int load_matrix(struct shapes *s, enum role role, uint32_t layer, struct 
     struct kern_part part[KERN_MAX_PARTS];
     struct role_facts *f = &s->facts[role];
     uint32_t n = 0;
+    char name[NAME_BYTES];
 
     f->rows = 0;
     for (; n < KERN_MAX_PARTS && ROLES[role].part[n] != NULL; n++) {
         const struct gguf_tensor *t = find(s, ROLES[role].part[n], layer);
+        put_name(name, ROLES[role].part[n], layer);
         if (t == NULL || t->n_dim != 2 || t->dim[0] > UINT32_MAX || t->dim[1] > UINT32_MAX)
             return err_set(e, ERR_UNSUPPORTED,
-                           "layer %u has no matrix %s; a model of the llama "
-                           "family is wanted",
-                           layer, ROLES[role].part[n]);
+                           "the file has no matrix %s; kernels are timed of models without "
+                           "experts",
+                           name);
         part[n] = (struct kern_part){t->type, (uint32_t)t->dim[1], t->data};
         f->cols = (uint32_t)t->dim[0];
         f->rows += part[n].rows;
