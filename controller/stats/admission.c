@@ -100,7 +100,8 @@ static void skip_hole(struct admission_queue *q)
 {
     const struct unit_row *low = &q->held[lowest_of(q, 0)];
     struct admission_source *s = find_source(q, low->source);
-    if (low->admission > s->next)
+    if (s->next > 0 &&
+        low->admission > s->next) /* what was before its first row is nobody's loss */
         q->n_missing += low->admission - s->next;
     s->next = low->admission;
     q->is_settled = false;

@@ -63,7 +63,8 @@ struct admission_queue {
     uint32_t n_gone; /* of them given out; 0 after a put and after a take that gave nothing */
     uint64_t n_late;
     uint64_t n_duplicate;
-    uint64_t n_missing; /* admissions given up at the deadline, or because the queue was full */
+    uint64_t n_missing; /* given up at the deadline, or because the queue was full; none before the
+                           first row of a source */
     /* Not of the state: a queue that was read again looks and makes them anew. */
     bool is_settled; /* none that is held is in order: nothing to look for */
     uint32_t n_key;

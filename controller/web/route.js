@@ -63,7 +63,7 @@ function showArms(r, experiment) {
 
 const TESTS = { rollback: "worse: roll back", non_inferior: "not worse", superior: "better",
   non_inferior_filled: "not worse, unscored at their worst", superior_filled: "better, unscored at their worst",
-  rollback_filled: "worse even with unscored at their best", non_inferior_set_b: "not worse by the second check set",
+  rollback_filled: "worse, unscored at their best", non_inferior_set_b: "not worse by the second check set",
   non_inferior_length: "not worse, length taken out", superior_length: "better, length taken out" };
 const testName = (t) => TESTS[t] || t.replace(/^guardrail_/, "guardrail: ").replace(/^duel_/, "beaten by another arm: ").replaceAll("_", " ");
 
