@@ -3,7 +3,7 @@
  * A batch is: ledger_begin, any number of scores, feedback and events, ledger_commit. Everything a
  * row causes (decisions, revisions, commit marks, the desired version) is in the transaction of the
  * row, so a kill at any moment leaves what replay agrees with. A law's state is stored with each of
- * its decisions and four times a second; rows say the rest. Only after ledger_commit may the
+ * its decisions and twice a second; rows say the rest. Only after ledger_commit may the
  * outside be told. After an error: ledger_abort, which goes back to what is committed. One thread
  * (the writer). */
 #ifndef CONTROLLER_LEDGER_H

@@ -22,6 +22,7 @@ struct receiver {
     struct buf frame;
     struct queue *spare, *ready;
     struct intake_item *item; /* [ITEMS] */
+    struct intake_item *warm; /* without a thread: the one given back last, still in the cache */
     atomic_size_t held_bytes;
     atomic_bool is_stopping;
     bool is_running;
@@ -120,6 +121,9 @@ int receiver_start(struct receiver *r, struct err *e)
 {
     if (r->is_running)
         return ERR_OK;
+    if (r->warm)
+        queue_try_put(r->spare, r->warm);
+    r->warm = NULL;
     if (pthread_create(&r->thread, NULL, run, r) != 0)
         return err_set(e, ERR_NOMEM, "no thread to receive scores");
     r->is_running = true;
@@ -131,13 +135,13 @@ struct intake_item *receiver_take(struct receiver *r, int timeout_ms)
     if (r->is_running)
         return timeout_ms ? queue_take(r->ready, (int64_t)timeout_ms * 1000)
                           : queue_try_take(r->ready);
-    struct intake_item *x = queue_try_take(r->spare);
+    struct intake_item *x = r->warm ? r->warm : queue_try_take(r->spare);
+    r->warm = NULL;
     if (x && receive(r, timeout_ms)) {
         decode(r, x);
         return x;
     }
-    if (x)
-        queue_try_put(r->spare, x);
+    r->warm = x;
     return NULL;
 }
 
@@ -146,7 +150,10 @@ void receiver_give_back(struct receiver *r, struct intake_item *x)
     atomic_fetch_sub(&r->held_bytes, x->arena.used_bytes);
     if (x->arena.used_bytes > KEPT_ITEM_BYTES)
         arena_free(&x->arena);
-    queue_try_put(r->spare, x);
+    if (!r->is_running && !r->warm)
+        r->warm = x;
+    else
+        queue_try_put(r->spare, x);
 }
 
 int receiver_fd(const struct receiver *r)

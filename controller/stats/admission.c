@@ -5,7 +5,7 @@
  * the sequence of calls only. Controller's writer thread, simulator, replay. */
 #include "controller/stats/admission.h"
 
-#include <stddef.h>
+#include <string.h>
 
 static struct admission_source *find_source(struct admission_queue *q, uint64_t id)
 {
@@ -29,13 +29,26 @@ static uint64_t key_of(uint64_t source, uint64_t admission)
     return source ^ admission * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+static size_t bucket_of(uint64_t key)
+{
+    return key * UINT64_C(0x9e3779b97f4a7c15) >> 52;
+}
+
+static void add_key(struct admission_queue *q, const struct unit_row *row)
+{
+    uint64_t key = key_of(row->source, row->admission);
+    q->key[q->n_key++] = key;
+    q->n_with[bucket_of(key)]++;
+}
+
 static void make_keys(struct admission_queue *q)
 {
     if (q->n_key == q->n_held)
         return;
+    q->n_key = 0;
+    memset(q->n_with, 0, sizeof q->n_with);
     for (uint32_t i = 0; i < q->n_held; i++)
-        q->key[i] = key_of(q->held[i].source, q->held[i].admission);
-    q->n_key = q->n_held;
+        add_key(q, &q->held[i]);
 }
 
 static bool is_gone(const struct unit_row *row)
@@ -47,7 +60,7 @@ static bool is_gone(const struct unit_row *row)
 static uint32_t find_held(const struct admission_queue *q, uint64_t source, uint64_t admission)
 {
     uint64_t key = key_of(source, admission);
-    for (uint32_t i = 0; i < q->n_held; i++) {
+    for (uint32_t i = q->n_with[bucket_of(key)] ? 0 : q->n_held; i < q->n_held; i++) {
         const struct unit_row *row = &q->held[i];
         if (q->key[i] == key && row->source == source && row->admission == admission &&
             !is_gone(row))
@@ -65,6 +78,7 @@ static bool is_next(const struct admission_source *s, uint64_t admission)
 static void remove_held(struct admission_queue *q, uint32_t i)
 {
     q->held[i].flags |= UNIT_GONE;
+    q->n_with[bucket_of(q->key[i])]--;
     q->n_gone++;
 }
 
@@ -132,7 +146,7 @@ bool admission_put(struct admission_queue *q, const struct unit_row *row)
         remove_held(q, 0);
         compact(q);
     }
-    q->key[q->n_key++] = key_of(row->source, row->admission);
+    add_key(q, row);
     q->held[q->n_held++] = *row;
     q->is_settled = q->is_settled && !is_next(s, row->admission);
     return true;

@@ -14,7 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ADMISSION_SOURCES = 8, ADMISSION_HELD = 1024, ADMISSION_RESTART_LATE = 64 };
+enum {
+    ADMISSION_SOURCES = 8,
+    ADMISSION_HELD = 1024,
+    ADMISSION_RESTART_LATE = 64,
+    ADMISSION_BUCKETS = 4096
+};
 
 enum unit_flag {
     UNIT_SCORED = 1,    /* reward is valid */
@@ -68,7 +73,8 @@ struct admission_queue {
     /* Not of the state: a queue that was read again looks and makes them anew. */
     bool is_settled; /* none that is held is in order: nothing to look for */
     uint32_t n_key;
-    uint64_t key[ADMISSION_HELD]; /* [n_key] of held, to look through without touching it */
+    uint64_t key[ADMISSION_HELD];       /* [n_key] of held, to look through without touching it */
+    uint16_t n_with[ADMISSION_BUCKETS]; /* keys by their top bits: mostly there is none to find */
 };
 
 /* Takes a row in. False: late or a duplicate, and counted as such. When the queue is full the

@@ -104,6 +104,8 @@ def test_a_killed_controller_goes_on_where_it_was(injector):
     trial = injector.start_trial(1.0)
     injector.send_and_wait(injector.frames(60, trial, lambda _: injector.near(0.7)))
     until(lambda: sum(injector.route()[a]["n"] for a in ("champion", "challenger")) == 60, 20, "all count")
+    behind = "SELECT 1 FROM policy_state WHERE ord < (SELECT max(row) FROM scores)"
+    until(lambda: not system.rows(behind), 20, "the law's state is stored")
     before, stored = injector.route(), system.rows("SELECT * FROM policy_state")
     assert before["state"] == "canary" and before["n_blocks"] > 10
     system.kill("controller")
@@ -120,7 +122,7 @@ def test_rewards_of_two_versions_of_the_checks_do_not_mix(injector):
     injector.send_and_wait(injector.frames(100, trial, lambda _: 0.1))
     until(lambda: injector.decisions()[-1]["action"] == "alert", 20, "the change of checks is said")
     for arm in ("champion", "challenger"):
-        until(lambda: injector.route()[arm]["mean"] < 0.2, 20, "what people see is of one version")
+        until(lambda: (injector.route()[arm]["mean"] or 1) < 0.2, 20, "what people see is of one version")
     alert, = [d for d in injector.decisions() if d["action"] == "alert"]
     assert alert["test"] == "checks"
     assert injector.route()["state"] == "canary"

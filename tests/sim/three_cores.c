@@ -13,6 +13,7 @@
 
 #include "common/log.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -188,6 +189,8 @@ int main(void)
     uint64_t first = number_of("MILEPOST_SIM_FIRST", 1);
     uint64_t n_seeds =
         number_of("MILEPOST_SIM_SEEDS", getenv("MILEPOST_LONG") ? FULL_SEEDS : SEEDS);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* memory of a seed is the next one's */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     log_setup("sim", LOG_ERROR);
     db_keep_in_memory();
     for (uint64_t seed = first; seed < first + n_seeds; seed++) {
