@@ -172,6 +172,11 @@ static int rewards_year(struct store *s, struct str route, json_t **out, struct 
     return rewards_of(s, route, 8760, out, e);
 }
 
+static int params(struct store *s, struct str route, json_t **out, struct err *e)
+{
+    return api_read_params(s, route, NULL, out, e);
+}
+
 static int experiments(struct store *s, struct str route, json_t **out, struct err *e)
 {
     return api_experiment_list(s, route, 50, out, e);
@@ -184,7 +189,7 @@ static const struct {
 } READS[] = {
     {"revisions", revisions, false},     {"decisions", decisions, false},
     {"newest 20", newest, false},        {"worst 20", worst, false},
-    {"newest 1000", newest_1000, true},  {"params", api_read_params, false},
+    {"newest 1000", newest_1000, true},  {"params", params, false},
     {"series", api_read_series, false},  {"load", load, false},
     {"experiments", experiments, false}, {"2 days", rewards_2_days, false},
     {"1 year", rewards_year, false},
