@@ -265,7 +265,10 @@ int supervisor_wait_ready(struct supervisor *s, struct err *e)
         if (dead >= 0)
             return died_early(&s->child[dead], status, e);
         if (mono_since_us(from, now()) / 1000 > (uint64_t)s->options.start_timeout_ms)
-            return err_set(e, ERR_TIMEOUT, "not everything answers after %d s; see the logs in %s",
+            return err_set(e, ERR_TIMEOUT,
+                           "not everything answers after %d s; see the logs in %s (a new version "
+                           "brings a large database up to date first, which takes minutes: "
+                           "--start-timeout)",
                            s->options.start_timeout_ms / 1000, s->child[0].log_path);
     }
     return ERR_OK;
