@@ -9,8 +9,10 @@ namespace KERNEL_SPACE
 enum { WARPS = 4, THREADS = 32 * WARPS, PER_LANE = MAX_EXPERTS / 32 };
 #define TAKEN (-1.0f)
 
-/* p of this lane's experts; those that do not exist count as taken. */
-__device__ __forceinline__ void softmax(const route_args &a, unsigned t, float (&p)[PER_LANE])
+/* Shares of this lane's experts, to be divided by the sum of all, which is returned. A score that
+ * is no number has the share zero, so that shares can be compared whatever the weights gave; so
+ * have experts that do not exist, and never come before one that does, whose number is lower. */
+__device__ __forceinline__ float shares(const route_args &a, unsigned t, float (&p)[PER_LANE])
 {
     const float *logits = a.logits + (size_t)t * a.n_expert;
     unsigned lane = threadIdx.x % 32;
@@ -23,13 +25,10 @@ __device__ __forceinline__ void softmax(const route_args &a, unsigned t, float (
     most = warp_max(most);
 #pragma unroll
     for (unsigned i = 0; i < PER_LANE; i++) {
-        p[i] = expf(p[i] - most);
+        p[i] = fmaxf(expf(p[i] - most), 0.0f);
         sum += p[i];
     }
-    sum = warp_sum(sum);
-#pragma unroll
-    for (unsigned i = 0; i < PER_LANE; i++)
-        p[i] = i * 32 + lane < a.n_expert ? p[i] / sum : TAKEN;
+    return warp_sum(sum);
 }
 
 /* The largest p not taken yet, of all lanes; equal ones: the lower number. */
@@ -60,8 +59,7 @@ __global__ void route(const __grid_constant__ route_args a)
     unsigned t = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32, place = 0;
     if (t >= a.n_tok)
         return;
-    float p[PER_LANE], chosen[PER_LANE], sum = 0;
-    softmax(a, t, p);
+    float p[PER_LANE], chosen[PER_LANE], sum = 0, all = shares(a, t, p);
 #pragma unroll
     for (unsigned i = 0; i < PER_LANE; i++)
         chosen[i] = TAKEN;
@@ -76,15 +74,15 @@ __global__ void route(const __grid_constant__ route_args a)
             p[i] = TAKEN;
         }
     }
-    sum = a.is_normed ? warp_sum(sum) : 1.0f;
+    sum = a.is_normed ? warp_sum(sum) : all;
     for (unsigned i = 0; i < PER_LANE; i++) {
-        unsigned all = __ballot_sync(0xFFFFFFFFu, chosen[i] != TAKEN);
+        unsigned mask = __ballot_sync(0xFFFFFFFFu, chosen[i] != TAKEN);
         if (chosen[i] != TAKEN) {
-            size_t at = (size_t)t * a.n_used + place + (unsigned)__popc(all & ((1u << lane) - 1));
+            size_t at = (size_t)t * a.n_used + place + (unsigned)__popc(mask & ((1u << lane) - 1));
             a.expert[at] = i * 32 + lane;
             a.weight[at] = chosen[i] / sum;
         }
-        place += (unsigned)__popc(all);
+        place += (unsigned)__popc(mask);
     }
 }
 

@@ -1,7 +1,7 @@
 /* The same request with the same seed gives the same tokens alone and inside any batch, on a real
  * (tiny, random) model: chunked prompts, shared prefixes, preemption and cancels included, drawn on
- * the device or, where a bias (of nothing) asks for it, on the host. Each backend of this build;
- * MILEPOST_TEST_MODEL adds a model people use. */
+ * the device or, where a bias (of nothing) asks for it, on the host. A dense model and a mixture of
+ * experts, each backend of this build; MILEPOST_TEST_MODEL adds a model people use. */
 #include "common/test.h"
 
 #include "common/rng.h"
@@ -125,7 +125,7 @@ static void assert_same(const struct job *got, const struct job *want)
 }
 
 struct totals {
-    uint64_t preemptions, cached, tokens, device_draws, host_draws;
+    uint64_t preemptions, cancelled, cached, tokens, device_draws, host_draws;
 };
 
 static void run_batch(struct model *m, const struct setting *s, struct job *jobs, uint32_t n,
@@ -133,12 +133,14 @@ static void run_batch(struct model *m, const struct setting *s, struct job *jobs
 {
     struct generator *g = open_generator(m, s);
     for (uint32_t i = 0; i < n; i++) {
-        jobs[i].cancel_after =
-            s->has_cancels && rng_below(r, 4) == 0 ? 1 + (uint32_t)rng_below(r, MAX_NEW) : 0;
+        if (s->has_cancels)
+            jobs[i].cancel_after = rng_below(r, 4) == 0 ? 1 + (uint32_t)rng_below(r, MAX_NEW) : 0;
         submit(g, &jobs[i]);
     }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         wait_for_end(g, &jobs[i]);
+        sum->cancelled += jobs[i].end.finish == GEN_CANCELLED;
+    }
     struct gen_stats stats;
     ops->stats(g, &stats);
     assert_int_equal(stats.kv_tokens_used, 0);
@@ -203,28 +205,28 @@ static void check_pairs(struct model *m)
     }
 }
 
-/* Three requests that start in one block each and end in three, in a pool of six. Again if the
- * first was over before the last came. */
-static void check_preemption(struct model *m)
+/* Three requests that start in one block each and end in three, in a pool of six; or the second is
+ * cancelled. Again if the first was over before the last came, or the cancel came too late. */
+static void check_crowd(struct model *m, uint32_t cancel_after)
 {
     enum { N = 3 };
     static struct job alone[N], crowd[N];
     const struct setting s = {6, N, 64, 64, true, false, false, false};
     struct totals sum = {0};
-    for (int i = 0; i < N; i++) {
+    const uint64_t *seen = cancel_after ? &sum.cancelled : &sum.preemptions;
+    for (int i = 0; i < N; i++)
         plain_job(&alone[i], i, 0, 14, KV_BLOCK_TOKENS + 4);
-    }
     run_alone(m, alone, N);
-    for (int tries = 0; tries < 100 && sum.preemptions == 0; tries++) {
-        for (int i = 0; i < N; i++) {
-            crowd[i] = alone[i];
+    for (int tries = 0; tries < 100 && *seen == 0; tries++) {
+        memcpy(crowd, alone, sizeof crowd);
+        for (int i = 0; i < N; i++)
             crowd[i].n_tokens = crowd[i].n_ends = 0;
-        }
+        crowd[1].cancel_after = cancel_after;
         run_batch(m, &s, crowd, N, NULL, &sum);
         for (int i = 0; i < N; i++)
             assert_same(&crowd[i], &alone[i]);
     }
-    assert_true(sum.preemptions > 0);
+    assert_true(*seen > 0);
 }
 
 /* Work for a backend: an emulated device computes a thousand times slower. */
@@ -291,32 +293,35 @@ static bool is_run(const struct kern_ops *k)
     return !k->is_here || k->is_here();
 }
 
-static struct amount amount_for(const char *backend)
+static struct amount amount_for(const char *backend, bool is_mixture)
 {
     bool is_emulated = strcmp(backend, "simt") == 0;
+    if (is_mixture)
+        return (struct amount){is_emulated ? 6 : 8, is_emulated ? 16 : 30, 1, 3};
     return is_emulated ? (struct amount){8, 30, 1, 3} : (struct amount){MAX_JOBS, MAX_NEW, 2, 0};
 }
 
-static void check_tiny(const char *backend)
+static void check_tiny(const char *backend, const char *architecture)
 {
     char path[64];
     struct err e = {0};
-    struct tiny_model tiny = tiny_model_default();
+    struct tiny_model tiny = tiny_model_of(architecture);
     snprintf(path, sizeof path, "/tmp/milepost_generator_test.%d.gguf", (int)getpid());
     assert_ok(tiny_model_write(&tiny, path, &e), &e);
     struct model *m = open_model(path, backend);
     unlink(path);
-    struct amount a = amount_for(backend);
+    struct amount a = amount_for(backend, tiny.n_expert > 0);
     struct totals t = check_model(m, &a);
     print_message(
-        "%s: %u tokens in batches, %u drawn on the device, %u preemptions, %u tokens from "
-        "the cache\n",
-        backend, (unsigned)t.tokens, (unsigned)t.device_draws, (unsigned)t.preemptions,
-        (unsigned)t.cached);
+        "%s on %s: %u tokens in batches, %u drawn on the device, %u cancelled, %u preemptions, "
+        "%u tokens from the cache\n",
+        architecture, backend, (unsigned)t.tokens, (unsigned)t.device_draws, (unsigned)t.cancelled,
+        (unsigned)t.preemptions, (unsigned)t.cached);
     assert_true(t.host_draws > 0 && (t.device_draws > 0) == model_can_draw(m));
-    assert_true(t.cached > 0);
+    assert_true(t.cached > 0 || tiny.n_expert > 0); /* of few jobs: check_pairs */
     check_pairs(m);
-    check_preemption(m);
+    check_crowd(m, 0);
+    check_crowd(m, 2);
     model_close(m);
 }
 
@@ -326,8 +331,17 @@ static void test_tiny_on_each_backend(void **state)
     uint32_t n = 0;
     for (const struct kern_ops *k; (k = kern_at(n)); n++)
         if (is_run(k))
-            check_tiny(k->name);
+            check_tiny(k->name, "llama");
     assert_true(n >= 1);
+}
+
+static void test_tiny_mixture_on_each_backend(void **state)
+{
+    (void)state;
+    const struct kern_ops *k;
+    for (uint32_t n = 0; (k = kern_at(n)); n++)
+        if (is_run(k))
+            check_tiny(k->name, "qwen3moe");
 }
 
 static void test_model_of_environment(void **state)
@@ -350,6 +364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiny_on_each_backend),
+        cmocka_unit_test(test_tiny_mixture_on_each_backend),
         cmocka_unit_test(test_model_of_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,7 @@ static void compare(const struct flavour *f, const struct inputs *in, const stru
         {"attention", got->attended, want->attended, n * in->q_width, 5e-3},
         {"gate_up", got->gated, want->gated, n * in->d_ff, 10 * rounded},
         {"add_norm", got->summed, want->summed, n * in->d_model, 2 * bound},
+        {"add", got->joined, want->joined, n * in->d_model, 2 * bound},
         {"project_add", got->added, want->added, n * in->d_model, bound},
         {"head", got->logits, want->logits, (n > 1 ? 2 : 1) * VOCAB, 2 * rounded},
         {"plain project", got->plain, want->plain, n * qkv, bound},

@@ -31,19 +31,20 @@ static void random_matrix(struct rng *r, uint32_t dtype, size_t rows, size_t col
     assert_false(b->failed);
 }
 
+static const uint32_t START[3] = {0, 5, 19};
+
 /* Three sequences in turn: long runs, one token, and a run that starts inside a block. */
 static void random_step(struct rng *r, struct inputs *in)
 {
     uint32_t first = in->n_tok > 2 ? in->n_tok / 2 : in->n_tok, at = 0;
     const uint32_t length[3] = {first, in->n_tok > first, in->n_tok - first - (in->n_tok > first)};
-    const uint32_t start[3] = {0, 5, 19};
     for (uint32_t s = 0; s < 3; s++) {
         in->tables[s] = in->block[s];
         for (uint32_t i = 0; i < CONTEXT / KERN_BLOCK_TOKENS; i++)
             in->block[s][i] = i * 3 + (s + 1) % 3;
         for (uint32_t i = 0; i < length[s]; i++, at++) {
             in->token[at] = (int32_t)rng_below(r, VOCAB);
-            in->position[at] = start[s] + i;
+            in->position[at] = START[s] + i;
             in->seq[at] = s;
         }
     }
@@ -103,6 +104,22 @@ void mix_types(struct inputs *in, uint32_t other)
     random_matrix(&r, other, in->d_ff, in->d_model, &in->up);
 }
 
+void move_far(struct inputs *in, uint32_t base)
+{
+    const uint32_t blocks = CONTEXT / KERN_BLOCK_TOKENS, first = base / KERN_BLOCK_TOKENS - 1;
+    in->base = base;
+    in->window = FAR_WINDOW;
+    in->attention.max_position = base + CONTEXT - KERN_BLOCK_TOKENS;
+    for (uint32_t t = 0; t < in->n_tok; t++)
+        in->position[t] += base;
+    for (uint32_t s = 0; s < 3; s++) {
+        in->far_table[s] = calloc(first + blocks, sizeof *in->far_table[s]);
+        assert_non_null(in->far_table[s]);
+        memcpy(in->far_table[s] + first, in->block[s], sizeof in->block[s]);
+        in->tables[s] = in->far_table[s];
+    }
+}
+
 void free_inputs(struct inputs *in)
 {
     struct buf *all[] = {&in->table, &in->q, &in->k, &in->v, &in->output, &in->gate, &in->up};
@@ -110,6 +127,8 @@ void free_inputs(struct inputs *in)
         buf_free(all[i]);
     free(in->norm), free(in->x), free(in->grid), free(in->h), free(in->qkv);
     free(in->bias), free(in->head_norm);
+    for (uint32_t s = 0; s < 3; s++)
+        free(in->far_table[s]);
 }
 
 static struct kern_attn_layer layer_of(const struct device *v)
@@ -130,14 +149,14 @@ static void fill_history(struct device *v)
 {
     struct inputs *in = v->in;
     uint32_t position[MAX_TOK], seq[MAX_TOK], n = 0;
-    for (uint32_t p = 0; p < 5; p++, n++)
-        position[n] = p, seq[n] = 1;
-    for (uint32_t p = 0; p < 19; p++, n++)
-        position[n] = p, seq[n] = 2;
+    for (uint32_t s = 0; s < 3; s++)
+        for (uint32_t p = in->base ? in->base - FAR_WINDOW + 1 : 0; p < in->base + START[s]; p++)
+            position[n] = p, seq[n++] = s;
     const struct kern_step step = {n, in->token, position, seq, in->tables};
     v->ops->begin(v->d, &step, v->kv);
     v->ops->write(v->d, v->y, in->qkv, n);
-    const struct kern_attn_layer layer = layer_of(v);
+    struct kern_attn_layer layer = layer_of(v);
+    layer.window = in->base ? 1 : layer.window; /* nothing is before them */
     v->ops->attention(v->d, &layer, v->y, v->att);
 }
 
@@ -171,6 +190,8 @@ static void body(void *arg)
     k->write(v->d, v->x, in->x, in->n_tok);
     k->add_norm(v->d, v->z, &norm, v->x);
     k->read(v->d, v->x, v->out.summed, in->n_tok);
+    k->add(v->d, v->z, v->x);
+    k->read(v->d, v->x, v->out.joined, in->n_tok);
     k->head(v->d, v->x, in->n_tok > 1 ? 2 : 1, in->row, &norm, v->embedding, v->out.logits);
 }
 
@@ -207,7 +228,7 @@ static float **outputs(struct outcome *o, float **list[N_OUTPUTS])
 {
     list[0] = &o->embedded, list[1] = &o->projected, list[2] = &o->attended;
     list[3] = &o->gated, list[4] = &o->added, list[5] = &o->logits, list[6] = &o->summed;
-    list[7] = &o->plain;
+    list[7] = &o->plain, list[8] = &o->joined;
     return *list;
 }
 

@@ -20,7 +20,7 @@ struct flavour {
 
 /* What one device computes from the same inputs. */
 struct outcome {
-    float *embedded, *projected, *added, *gated, *logits, *attended, *summed, *plain;
+    float *embedded, *projected, *added, *gated, *logits, *attended, *summed, *joined, *plain;
 };
 enum { N_OUTPUTS = sizeof(struct outcome) / sizeof(float *) };
 
@@ -39,12 +39,17 @@ struct inputs {
     uint32_t position[MAX_TOK], seq[MAX_TOK], row[2];
     uint32_t block[3][CONTEXT / KERN_BLOCK_TOKENS];
     const uint32_t *tables[3];
+    uint32_t base, *far_table[3]; /* of move_far */
 };
 
 void make_inputs(struct inputs *in, uint32_t dtype, uint32_t n_tok, uint32_t d_model, uint32_t d_ff,
                  uint32_t d_head, uint32_t n_head, uint32_t n_head_kv);
 /* v and up get another type, as files of mixed types have it. */
 void mix_types(struct inputs *in, uint32_t other);
+/* All positions by `base` further on, a multiple of 16; the window must be at most FAR_WINDOW, as
+ * no more is written before them. */
+enum { FAR_WINDOW = 4 };
+void move_far(struct inputs *in, uint32_t base);
 void free_inputs(struct inputs *in);
 /* False when this machine lacks the instruction set. */
 bool compute(const struct flavour *f, struct inputs *in, uint32_t threads, struct outcome *out);

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_SEQ = 3, MAX_RUN = 70, MAX_CONTEXT = 40 * KV_BLOCK, TABLE = MAX_CONTEXT / KV_BLOCK };
-enum { CHUNKS = (MAX_CONTEXT - 1) / ATTEND_CHUNK + 1 };
+enum { N_SEQ = 3, MAX_RUN = 70, MIN_TABLE = 40 /* blocks */ };
 
 static const double BOUND[N_KV_FORMATS] = {1e-3, 5e-3, 1e-3, 1e-3};
 
@@ -28,6 +27,10 @@ static const struct shape SHAPES[] = {
     {3, 3, 8, 0, {511, 2, 255}, 70},     {9, 1, 80, 0, {300, 15, 33}, 15},
     {4, 1, 16, 300, {301, 5, 640}, 17},  {2, 2, 136, 17, {273, 40, 17}, 30},
     {2, 1, 256, 256, {513, 90, 257}, 9}, {17, 1, 24, 0, {70, 3, 1}, 70}};
+
+/* Of a token, and of a run, for which the emulator would take long there. */
+static const struct shape LONGEST = {1, 1, 8, 0, {128 << 10, 31, 1}, 0},
+                          LONG_RUN = {1, 1, 8, 0, {20001, 1, 1}, 8};
 
 /* A value of the cache from the generator: its bytes, and what they stand for before the step. */
 static double draw(struct rng *r, uint32_t format, void *to)
@@ -74,10 +77,10 @@ static size_t element(uint32_t bytes, uint32_t slot, uint32_t d_head, uint32_t d
 
 struct problem {
     const struct shape *s;
-    uint32_t format, bytes, n_slots;
+    uint32_t format, bytes, n_slots, n_table, n_chunks;
     struct stream k, v;
     float *qkv;
-    uint32_t n_tok, position[MAX_RUN], seq[MAX_RUN], table[N_SEQ][TABLE];
+    uint32_t n_tok, position[MAX_RUN], seq[MAX_RUN], *table; /* [N_SEQ, n_table] */
 };
 
 static void fill_stream(struct problem *p, struct rng *r, struct stream *t)
@@ -102,7 +105,7 @@ static void unmake(struct problem *p)
     struct stream *const all[] = {&p->k, &p->v};
     for (int i = 0; i < 2; i++)
         free(all[i]->bytes), free(all[i]->value), free(all[i]->step);
-    free(p->qkv);
+    free(p->qkv), free(p->table);
 }
 
 /* The first position that token t sees. */
@@ -112,9 +115,9 @@ static uint32_t first_seen(const struct problem *p, uint32_t t)
     return window && last >= window ? last + 1 - window : 0;
 }
 
-static uint32_t block_of(uint32_t seq, uint32_t i)
+static uint32_t block_of(const struct problem *p, uint32_t seq, uint32_t i)
 {
-    return N_SEQ * TABLE - 1 - (i * 7 % TABLE * N_SEQ + seq); /* the last one is seen to its end */
+    return N_SEQ * p->n_table - 1 - (i * 7 % p->n_table * N_SEQ + seq); /* the last: to its end */
 }
 
 /* What no token of the sequence may read is NaN, and blocks of such positions alone have no entry
@@ -122,12 +125,12 @@ static uint32_t block_of(uint32_t seq, uint32_t i)
 static void spoil(struct problem *p, uint32_t seq, uint32_t from, uint32_t to)
 {
     uint32_t n_head = p->s->n_head_kv, d = p->s->d_head;
-    for (uint32_t i = 0; i < TABLE; i++)
+    for (uint32_t i = 0; i < p->n_table; i++)
         if ((i + 1) * KV_BLOCK <= from || i * KV_BLOCK >= to)
-            p->table[seq][i] = UINT32_MAX;
-    for (uint32_t i = 0; i < TABLE * KV_BLOCK * n_head; i++) {
+            p->table[seq * p->n_table + i] = UINT32_MAX;
+    for (uint32_t i = 0; i < p->n_table * KV_BLOCK * n_head; i++) {
         uint32_t pos = i / n_head, head = i % n_head;
-        size_t block = block_of(seq, pos / KV_BLOCK);
+        size_t block = block_of(p, seq, pos / KV_BLOCK);
         size_t slot = (block * n_head + head) * KV_BLOCK + pos % KV_BLOCK;
         if (pos >= from && pos < to)
             continue;
@@ -147,7 +150,12 @@ static void make(struct problem *p, const struct shape *s, uint32_t format, bool
     rng_seed(&r, s->d_head + format);
     *p = (struct problem){.s = s, .format = format, .bytes = format <= KV_BF16 ? 2 : 1};
     p->n_tok = is_run ? s->run : N_SEQ;
-    p->n_slots = N_SEQ * TABLE * KV_BLOCK * s->n_head_kv;
+    p->n_table = (s->context[0] + KV_BLOCK - 1) / KV_BLOCK;
+    p->n_table = p->n_table < MIN_TABLE ? MIN_TABLE : p->n_table;
+    p->n_chunks = (p->n_table * KV_BLOCK - 1) / ATTEND_CHUNK + 1;
+    p->n_slots = N_SEQ * p->n_table * KV_BLOCK * s->n_head_kv;
+    p->table = calloc(N_SEQ * p->n_table, sizeof *p->table);
+    assert_non_null(p->table);
     fill_stream(p, &r, &p->k);
     fill_stream(p, &r, &p->v);
     p->qkv = calloc(p->n_tok * row, sizeof *p->qkv);
@@ -159,8 +167,8 @@ static void make(struct problem *p, const struct shape *s, uint32_t format, bool
         p->seq[t] = is_run ? 0 : t;
     }
     for (uint32_t t = 0; t < N_SEQ; t++) {
-        for (uint32_t i = 0; i < TABLE; i++)
-            p->table[t][i] = block_of(t, i);
+        for (uint32_t i = 0; i < p->n_table; i++)
+            p->table[t * p->n_table + i] = block_of(p, t, i);
         if (!is_run)
             spoil(p, t, first_seen(p, t), s->context[t]);
     }
@@ -171,7 +179,7 @@ static void make(struct problem *p, const struct shape *s, uint32_t format, bool
 static const double *at(const struct problem *p, const struct stream *t, uint32_t seq, uint32_t pos,
                         uint32_t head)
 {
-    size_t block = p->table[seq][pos / KV_BLOCK];
+    size_t block = p->table[seq * p->n_table + pos / KV_BLOCK];
     size_t slot = (block * p->s->n_head_kv + head) * KV_BLOCK + pos % KV_BLOCK;
     return t->value + slot * p->s->d_head;
 }
@@ -236,30 +244,30 @@ static void run(const struct problem *p, enum way way, float *y, size_t n)
     uint32_t n_tiles = cut(p, tile);
     for (uint32_t t = 0; t < p->n_tok; t++)
         token[t] = t;
-    const struct attend_args a = {.step = {.position = take(p->position, sizeof p->position),
-                                           .seq = take(p->seq, sizeof p->seq),
-                                           .table = take(p->table, sizeof p->table),
-                                           .table_stride = TABLE,
-                                           .n_tok = p->n_tok},
-                                  .token = take(token, sizeof token),
-                                  .tile = take(tile, sizeof tile),
-                                  .n_rows = p->n_tok,
-                                  .n_tiles = n_tiles,
-                                  .kv = {take(p->k.bytes, values), take(p->v.bytes, values),
-                                         take(p->k.step, steps), take(p->v.step, steps)},
-                                  .qkv = take(p->qkv, p->n_tok * row * sizeof *p->qkv),
-                                  .y = take(NULL, n * sizeof *y),
-                                  .part =
-                                      take(NULL, heads * CHUNKS * (s->d_head + 2) * sizeof(float)),
-                                  .count = take(zeros, heads * sizeof *zeros),
-                                  .n_head = s->n_head,
-                                  .n_head_kv = s->n_head_kv,
-                                  .d_head = s->d_head,
-                                  .kv_format = p->format,
-                                  .window = s->window,
-                                  .max_chunks = CHUNKS,
-                                  .n_blocks = N_SEQ * TABLE,
-                                  .scale = 0.125f};
+    const struct attend_args a = {
+        .step = {.position = take(p->position, sizeof p->position),
+                 .seq = take(p->seq, sizeof p->seq),
+                 .table = take(p->table, N_SEQ * p->n_table * sizeof *p->table),
+                 .table_stride = p->n_table,
+                 .n_tok = p->n_tok},
+        .token = take(token, sizeof token),
+        .tile = take(tile, sizeof tile),
+        .n_rows = p->n_tok,
+        .n_tiles = n_tiles,
+        .kv = {take(p->k.bytes, values), take(p->v.bytes, values), take(p->k.step, steps),
+               take(p->v.step, steps)},
+        .qkv = take(p->qkv, p->n_tok * row * sizeof *p->qkv),
+        .y = take(NULL, n * sizeof *y),
+        .part = take(NULL, heads * p->n_chunks * (s->d_head + 2) * sizeof(float)),
+        .count = take(zeros, heads * sizeof *zeros),
+        .n_head = s->n_head,
+        .n_head_kv = s->n_head_kv,
+        .d_head = s->d_head,
+        .kv_format = p->format,
+        .window = s->window,
+        .max_chunks = p->n_chunks,
+        .n_blocks = N_SEQ * p->n_table,
+        .scale = 0.125f};
     if (way == BY_WARPS)
         TEST_KERNELS.prompt(&a, stream);
     if (way == BY_WARPGROUP)
@@ -351,10 +359,23 @@ static void test_runs(void **state)
     check_all(true);
 }
 
+static void test_longest_context(void **state)
+{
+    struct problem p;
+    (void)state;
+    make(&p, &LONGEST, KV_F16, false);
+    check(&p, false, 1);
+    unmake(&p);
+    make(&p, &LONG_RUN, KV_F16, true);
+    check(&p, true, 1);
+    unmake(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_single_tokens),
-                                       cmocka_unit_test(test_runs)};
+                                       cmocka_unit_test(test_runs),
+                                       cmocka_unit_test(test_longest_context)};
     stream = TEST_DEV.stream_open();
     return cmocka_run_group_tests_name("kernels.simt.attend", tests, NULL, NULL);
 }

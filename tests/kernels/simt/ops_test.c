@@ -31,7 +31,7 @@ static double distance(const float *got, const float *want, size_t n)
 }
 
 static void compare(const struct inputs *in, const struct outcome *got, const struct outcome *want,
-                    unsigned order)
+                    unsigned order, double attention)
 {
     size_t n = in->n_tok, qkv = in->q_width + 2 * in->kv_width;
     bool is_exact = in->dtype == in->other && (in->dtype == DTYPE_F32 || in->dtype == DTYPE_F16);
@@ -44,10 +44,10 @@ static void compare(const struct inputs *in, const struct outcome *got, const st
     } cases[] = {
         {"embed", got->embedded, want->embedded, n * in->d_model, EXACT},
         {"project", got->projected, want->projected, n * qkv, product},
-        {"attention", got->attended, want->attended, n * in->q_width,
-         ATTENTION[in->attention.kv_type]},
+        {"attention", got->attended, want->attended, n * in->q_width, attention},
         {"gate_up", got->gated, want->gated, n * in->d_ff, product},
         {"add_norm", got->summed, want->summed, n * in->d_model, product},
+        {"add", got->joined, want->joined, n * in->d_model, product},
         {"project_add", got->added, want->added, n * in->d_model, product},
         {"head", got->logits, want->logits, (n > 1 ? 2 : 1) * VOCAB, product},
         {"plain project", got->plain, want->plain, n * qkv, product},
@@ -60,7 +60,7 @@ static void compare(const struct inputs *in, const struct outcome *got, const st
     }
 }
 
-static void check(struct inputs *in, unsigned n_orders)
+static void check_within(struct inputs *in, unsigned n_orders, double attention)
 {
     const struct flavour reference = {&KERN_REF, NULL}, device = {&TEST_KERN, NULL};
     struct outcome want, got;
@@ -75,11 +75,16 @@ static void check(struct inputs *in, unsigned n_orders)
         assert_true(compute(&device, in, 1, &got));
         if (simt_take_reports(text, sizeof text))
             fail_msg("%s, order %u: %s", dtype_name(in->dtype), order, text);
-        compare(in, &got, &want, order);
+        compare(in, &got, &want, order, attention);
         free_outcome(&got);
     }
     free_outcome(&want);
     free_inputs(in);
+}
+
+static void check(struct inputs *in, unsigned n_orders)
+{
+    check_within(in, n_orders, ATTENTION[in->attention.kv_type]);
 }
 
 /* One token and several, 8, 16 and more: the forms of the product. */
@@ -123,6 +128,11 @@ static void test_odd_shapes(void **state)
     check(&in, SIMT_ORDERS);
     make_inputs(&in, DTYPE_Q5_1, 3, 160, 64, 32, 1, 1);
     check(&in, 2);
+    for (uint32_t k = DTYPE_Q4_K; k <= DTYPE_Q6_K;
+         k++) { /* one group of columns, rows that fill none */
+        make_inputs(&in, k, k == DTYPE_Q5_K ? 1 : 21, 256, 256, 24, 3, 1);
+        check(&in, simt_is_checked() ? 1 : SIMT_ORDERS);
+    }
 }
 
 /* A matrix of two types is two panels, and gate and up then meet in a kernel of their own. */
@@ -151,6 +161,37 @@ static void test_extras(void **state)
         in.attention.scale = 0.11f;
         in.attention.kv_type = (enum kern_kv_type)(i % 4);
         check(&in, 1);
+    }
+}
+
+/* Rotations at the end of the longest context, of half a head too; a table of 8192 blocks. */
+static void test_longest_context(void **state)
+{
+    struct inputs in;
+    (void)state;
+    for (uint32_t n = 1; n <= 13; n += 12) {
+        make_inputs(&in, DTYPE_F32, n, 32, 32, 48, 3, 1);
+        move_far(&in, (128 << 10) - 64);
+        in.attention.n_rot = n == 1 ? 48 : 24;
+        check(&in, n == 1 ? SIMT_ORDERS : 1);
+    }
+}
+
+/* Keys and values that bf16 and fp8 hold: the cache rounds nothing, and what is left is the
+ * rounding of queries and weights, to 8 and 11 bits (attend_test.c). */
+static void test_exact_caches(void **state)
+{
+    static const enum kern_kv_type TYPES[] = {KERN_KV_BF16, KERN_KV_FP8};
+    static const double BOUND[] = {5e-3, 1e-3};
+    struct inputs in;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        make_inputs(&in, DTYPE_F32, i < 2 ? 5 : 37, 32, 32, 40, 3, 1);
+        in.attention.kv_type = TYPES[i % 2];
+        memset(in.inv_freq, 0, sizeof in.inv_freq);
+        for (uint32_t k = 0; k < MAX_TOK * (in.q_width + 2 * in.kv_width); k++)
+            in.qkv[k] = fminf(fmaxf(rintf(in.qkv[k] * 4) / 4, -1.75f), 1.75f);
+        check_within(&in, i < 2 ? SIMT_ORDERS : 1, BOUND[i % 2]);
     }
 }
 
@@ -247,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_odd_shapes),        cmocka_unit_test(test_extras),
+        cmocka_unit_test(test_longest_context),   cmocka_unit_test(test_exact_caches),
         cmocka_unit_test(test_mixed_types),       cmocka_unit_test(test_types),
         cmocka_unit_test(test_extreme_values),    cmocka_unit_test(test_fp8_weights),
         cmocka_unit_test(test_fp8_rounding),      cmocka_unit_test(test_fp8_refused),
