@@ -30,7 +30,7 @@ static const struct shape SHAPES[] = {
 
 /* Of a token, and of a run, for which the emulator would take long there. */
 static const struct shape LONGEST = {1, 1, 8, 0, {128 << 10, 31, 1}, 0},
-                          LONG_RUN = {1, 1, 8, 0, {20001, 1, 1}, 8};
+                          LONG_RUN = {1, 1, 8, 0, {8001, 1, 1}, 8};
 
 /* A value of the cache from the generator: its bytes, and what they stand for before the step. */
 static double draw(struct rng *r, uint32_t format, void *to)
