@@ -3,7 +3,7 @@
 # of (the kernels of each backend, the emulator and its switch of fibers, the engine) and runs them
 # under user-mode emulation; with REGEX only those tests, and only their programs are built. Exit 77
 # where the packages are missing. For a throwaway Debian 12 (the foreign -dev packages may take the
-# place of the machine's own):
+# place of the machine's own; a chroot needs /proc mounted):
 #   dpkg --add-architecture arm64 && apt-get update
 #   apt-get install $(tests/aarch64/run.sh --packages)
 set -eu
