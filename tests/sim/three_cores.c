@@ -189,7 +189,7 @@ int main(void)
     uint64_t first = number_of("MILEPOST_SIM_FIRST", 1);
     uint64_t n_seeds =
         number_of("MILEPOST_SIM_SEEDS", getenv("MILEPOST_LONG") ? FULL_SEEDS : SEEDS);
-    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* memory of a seed is the next one's */
+    mallopt(M_MMAP_THRESHOLD, 4 << 20); /* memory of a seed is the next one's */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     log_setup("sim", LOG_ERROR);
     db_keep_in_memory();
