@@ -182,7 +182,7 @@ static float input_x[N_TOK * MAX_WIDTH], input_norm[MAX_WIDTH];
 static void matrix(struct bench *b, struct rng *r, uint32_t cols, const struct kern_part *shape,
                    uint32_t n_parts, const struct kern_matrix **out)
 {
-    struct kern_part parts[KERN_MAX_PARTS];
+    struct kern_part parts[KERN_MAX_PARTS] = {0};
     struct buf blocks[KERN_MAX_PARTS];
     struct err e;
     for (uint32_t i = 0; i < n_parts; i++) {
