@@ -8,6 +8,7 @@
  * tests/kernels/simt/traffic_test.c holds against the emulator's count. */
 #include "kernels/cuda/format.h"
 #include "kernels/cuda/launchers.h"
+#include "kernels/cuda/normed.h"
 
 namespace KERNEL_SPACE
 {
@@ -18,16 +19,6 @@ enum { WARPS = 8, THREADS = 32 * WARPS, ROWS = 4 };
 template <class F> __device__ __forceinline__ int slot_of(int u, int j)
 {
     return (u / 32 * (F::UNIT / 4) + j) * 32 + ((u ^ j) & 31);
-}
-
-__device__ __forceinline__ float4 load_row(const float *x, unsigned i, unsigned n)
-{
-    if (i + 3 < n && n % 4 == 0)
-        return *(const float4 *)(x + i);
-    float v[4];
-    for (unsigned k = 0; k < 4; k++)
-        v[k] = i + k < n ? x[i + k] : 0;
-    return {v[0], v[1], v[2], v[3]};
 }
 
 /* 1 / rms of each token's row, or 1. */
@@ -41,7 +32,7 @@ __device__ __forceinline__ void norm_factors(const product_args &a, const float 
             continue;
         float squares = 0;
         for (unsigned i = threadIdx.x * 4; x[t] && i < a.w.cols; i += THREADS * 4) {
-            float4 v = load_row(x[t], i, a.w.cols);
+            float4 v = load_four(x[t], i, a.w.cols);
             squares += v.x * v.x + v.y * v.y + (v.z * v.z + v.w * v.w);
         }
         factor[t] = rsqrtf(block_sum<WARPS>(squares) / (float)a.w.cols + a.eps);
@@ -58,11 +49,11 @@ __device__ __forceinline__ void stage(const product_args &a, const float *const 
         int at = slot_of<F>(i * 4 / F::UNIT, i * 4 % F::UNIT / 4);
         float4 w = {1, 1, 1, 1};
         if (a.norm)
-            w = load_row(a.norm, column, a.w.cols);
+            w = load_four(a.norm, column, a.w.cols);
         for (int t = 0; t < TOKENS; t++) {
             float4 v = {0, 0, 0, 0};
             if (x[t])
-                v = load_row(x[t], column, a.w.cols);
+                v = load_four(x[t], column, a.w.cols);
             to[t * CHUNK / 4 + at] = {v.x * factor[t] * w.x, v.y * factor[t] * w.y,
                                       v.z * factor[t] * w.z, v.w * factor[t] * w.w};
         }
