@@ -3,9 +3,10 @@
  * The parts are those that serve: admission, outbox, publisher and control client of the engine,
  * the verifier's judge with real checks, the controller's loop over SQLite; they meet on the
  * in-memory bus, which loses, repeats, delays and reorders by seed. Only what computes is made up:
- * tokens come from a random number, and better ones at a lower temperature. Every random number and
- * all time come from one seed. An event is one part doing one thing; audit.h looks after each. One
- * thread. */
+ * tokens come from a random number, and better ones at a lower temperature. The world's random
+ * numbers and its time come from one seed. Outbox epochs, arm salts and the measured time of a
+ * check are the serving code's own, so a seed gives the same weather, not the same run to the bit.
+ * An event is one part doing one thing; audit.h looks after each. One thread. */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
