@@ -122,6 +122,16 @@ static const struct cfg_option *find_option(const struct cfg_table *t, struct st
     return NULL;
 }
 
+/* Today's name of a key that was renamed, or NULL. */
+static const char *find_earlier(const struct cfg_table *t, struct str key)
+{
+    for (uint32_t i = 0; i < t->n_option; i++) {
+        if (t->option[i].was && str_eq_c(key, t->option[i].was))
+            return t->option[i].key;
+    }
+    return NULL;
+}
+
 static int unknown_key(const struct loader *l, const struct cfg_table *t, struct str key, int line,
                        const char *path)
 {
@@ -132,7 +142,9 @@ static int unknown_key(const struct loader *l, const struct cfg_table *t, struct
     const char *meant = nearest_name(key, names, n);
     char full[PATH_CAP], hint[120] = "";
     snprintf(full, sizeof full, "%s%s%.60s", path, *path ? "." : "", key.p);
-    if (meant)
+    if (find_earlier(t, key))
+        snprintf(hint, sizeof hint, "; it is %s now", find_earlier(t, key));
+    else if (meant)
         snprintf(hint, sizeof hint, "; did you mean %s?", meant);
     else
         snprintf(hint, sizeof hint, " of %s; see the reference for the known ones", t->name);

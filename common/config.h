@@ -20,6 +20,7 @@ struct cfg_text_list {
 struct cfg_table;
 struct cfg_option {
     const char *key;
+    const char *was; /* NULL, or an earlier name: refused with the one that replaced it */
     enum cfg_type type;
     size_t offset;               /* in the struct: bool, int64_t, double, struct str, int (enum),
                                     cfg_text_list, nested struct, struct cfg_list */

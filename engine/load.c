@@ -12,7 +12,7 @@
 
 enum { MAX_NAME = 128, UNKNOWN_SHAPE_BLOCKS = 1024 };
 
-static const char *const BACKENDS[] = {NULL, "cpu", "ref", "cuda", "simt"};
+static const char *const DEVICES[] = {NULL, "cuda", "simt", "cpu", "ref"}; /* of config_tables.c */
 
 /* "Smol LM.gguf" -> "smol-lm": a name is typed in requests, and ':' begins a route there. */
 static struct str plain_name(struct arena *a, struct str from)
@@ -54,9 +54,8 @@ static bool shape(const struct gguf *g, struct str arch, const char *key, uint64
 static uint64_t n_memories(const struct engine_config *c)
 {
     const struct kern_ops *ops;
-    return kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK && ops->memory
-               ? (uint64_t)c->tp_size
-               : 1;
+    return kern_find(DEVICES[c->device], &ops, NULL) == ERR_OK && ops->memory ? (uint64_t)c->tp_size
+                                                                              : 1;
 }
 
 static uint64_t most_of(uint64_t n, uint64_t ranks)
@@ -106,7 +105,7 @@ static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
                                           .n_head_kv = (uint32_t)most_of(kv_heads, n_memories(c)),
                                           .d_head = (uint32_t)head_width,
                                           .kv_type = (enum kern_kv_type)c->kv_dtype};
-    return kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK ? ops->kv_block_bytes(&block) : 0;
+    return kern_find(DEVICES[c->device], &ops, NULL) == ERR_OK ? ops->kv_block_bytes(&block) : 0;
 }
 
 /* Of the device, or of this machine for backends that work in its memory; *usable: what of it
@@ -115,7 +114,7 @@ static uint64_t memory_bytes(const struct engine_config *c, uint64_t *usable)
 {
     const struct kern_ops *ops;
     size_t free_bytes = SIZE_MAX, total = 0;
-    if (kern_find(BACKENDS[c->backend], &ops, NULL) == ERR_OK && ops->memory &&
+    if (kern_find(DEVICES[c->device], &ops, NULL) == ERR_OK && ops->memory &&
         (!ops->is_here || ops->is_here())) /* else opening it says what is missing */
         ops->memory(&free_bytes, &total);
     uint64_t all = total ? total : memory_usable_bytes();
@@ -183,7 +182,7 @@ static int open_model(struct model **out, const struct engine_config *c, const s
     cpu_set_t cores;
     uint32_t max_batch = (uint32_t)c->max_batch_tokens, rows = (uint32_t)c->max_running;
     const struct model_options options = {
-        .backend = BACKENDS[c->backend],
+        .backend = DEVICES[c->device],
         .n_threads = threads_of(c, ranks),
         .n_kv_blocks = n_kv_blocks,
         .kv_type = (enum model_kv_type)c->kv_dtype,
@@ -276,7 +275,7 @@ uint64_t load_device_bytes(const struct load *l, const struct engine_config *c)
 {
     const struct kern_ops *ops;
     const struct model_info *m = model_get_info(l->model);
-    if (kern_find(BACKENDS[c->backend], &ops, NULL) != ERR_OK || !ops->memory)
+    if (kern_find(DEVICES[c->device], &ops, NULL) != ERR_OK || !ops->memory)
         return 0;
     return m->weight_bytes + (uint64_t)l->n_kv_blocks * m->kv_bytes_per_block;
 }

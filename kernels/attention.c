@@ -8,7 +8,7 @@ int attention_refuse_kv(const char *backend, const struct kern_attn_shape *shape
         return ERR_OK;
     return err_set(
         e, ERR_UNSUPPORTED,
-        "backend %s: no key-value cache of %s: engine.kv_dtype f16 or int8, or engine.backend "
+        "backend %s: no key-value cache of %s: engine.kv_dtype f16 or int8, or engine.device "
         "cuda or simt",
         backend, NAMES[shape->kv_type]);
 }

@@ -14,7 +14,7 @@ struct engine_config {
     struct str served_name; /* name in the API; "" = from the file */
     struct str host;
     int64_t port;
-    int backend; /* 0 auto, 1 cpu, 2 ref, 3 cuda, 4 simt */
+    int device; /* 0 auto, 1 cuda, 2 simt, 3 cpu, 4 ref */
     int64_t threads;
     int64_t tp_size;          /* processes that compute the model together */
     struct str chat_template; /* "" = recognised from the file */

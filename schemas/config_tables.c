@@ -4,7 +4,7 @@
  * schema follow from it. Defaults suit two cores and the default model. */
 #include "schemas/config_tables.h"
 
-static const char *const BACKENDS[] = {"auto", "cpu", "ref", "cuda", "simt", NULL};
+static const char *const DEVICES[] = {"auto", "cuda", "simt", "cpu", "ref", NULL};
 static const char *const BATCHING[] = {"continuous", "static", NULL};
 static const char *const KV_DTYPES[] = {"f16", "int8", "bf16", "fp8", NULL};
 static const char *const WEIGHTS[] = {"file", "fp8", NULL};
@@ -19,10 +19,16 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
     TEXT_ROW(E, host, "127.0.0.1",
              "Address the API listens on. Set a key before opening it to a network."),
     INT_ROW(E, port, "8000", 0, 65535, "", "Port of the API; 0 = any free one."),
-    ENUM_ROW(E, backend, "auto", BACKENDS,
-             "Arithmetic: auto is cuda where the build and the machine have it, else cpu, which is "
-             "vectorised; ref is the slow truth for comparisons, simt runs the CUDA kernels on an "
-             "emulator."),
+    {.key = "device",
+     .was = "backend",
+     .type = CFG_ENUM,
+     .offset = offsetof(E, device),
+     .fallback = "auto",
+     .choices = DEVICES,
+     .unit = "",
+     .help = "What computes: auto is cuda where the build and the machine have it, else cpu, which "
+             "is vectorised; simt runs the CUDA kernels on an emulator, ref is the slow truth for "
+             "comparisons."},
     INT_ROW(E, threads, "0", 0, 1024, "threads", "Compute threads; 0 = the usable cores."),
     INT_ROW(E, tp_size, "1", 1, 16, "processes",
             "Processes that compute the model together (tensor parallelism), each with its share "
@@ -45,21 +51,19 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
              "static = all slots start and end together, for comparisons only."),
     INT_ROW(E, kv_tokens, "0", 0, 1 << 28, "tokens",
             "Size of the key-value cache; 0 = from mem_fraction or kv_memory_mib."),
-    REAL_ROW(
-        E, mem_fraction, "0", 0, 0.95, "",
-        "Share of the device's memory for weights and key-value cache together (backends cpu and "
-        "ref: of this machine's, or its container's); 0 = from kv_memory_mib."),
-    ENUM_ROW(
-        E, kv_dtype, "f16", KV_DTYPES,
-        "Numbers of the key-value cache; int8 holds 1.9 times the tokens, a little less "
-        "exactly. bf16 and fp8 (twice the tokens, coarser than int8): backends cuda and simt."),
+    REAL_ROW(E, mem_fraction, "0", 0, 0.95, "",
+             "Share of the device's memory for weights and key-value cache together (cpu and "
+             "ref: of this machine's, or its container's); 0 = from kv_memory_mib."),
+    ENUM_ROW(E, kv_dtype, "f16", KV_DTYPES,
+             "Numbers of the key-value cache; int8 holds 1.9 times the tokens, a little less "
+             "exactly. bf16 and fp8 (twice the tokens, coarser than int8): devices cuda and simt."),
     ENUM_ROW(E, weights, "file", WEIGHTS,
              "Numbers of the weights: as in the file, or its bf16 matrices as fp8 with a scale a "
-             "row, half the bytes: backends cuda, simt and ref."),
+             "row, half the bytes: devices cuda, simt and ref."),
     ENUM_ROW(E, gemm, "own", GEMMS,
              "Who multiplies prompts of 128 tokens and more: own kernels, or cuBLASLt, which "
              "rounds to bfloat16 and gives bits that depend on how a prompt was cut: "
-             "backends cuda and simt."),
+             "devices cuda and simt."),
     INT_ROW(E, kv_memory_mib, "512", 1, 1 << 24, "MiB",
             "Most memory for the key-value cache, where neither kv_tokens nor mem_fraction says."),
     INT_ROW(E, max_body_bytes, "4194304", 1024, 1 << 30, "bytes", "Largest request body."),

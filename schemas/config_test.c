@@ -141,6 +141,7 @@ static void test_mistakes(void **state)
         {"controller:\n  webhooks: [{name: a, url: 'http://h/', events: [rolback]}]",
          "webhooks[0].events[0]: \"rolback\" is no action"},
         {"log_level: loud", "log_level: must be debug"},
+        {"engine: {backend: cpu}", ":1: engine.backend: unknown key; it is device now"},
         {"engine: {port: 70000}", ":1: engine.port: must be an integer from 0 to 65535"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

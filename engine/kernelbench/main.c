@@ -340,8 +340,8 @@ static void print_help(FILE *to)
           "Times each kernel of the model and prints its share of what this machine can do.\n\n"
           "  -m, --model FILE     whose matrices are used\n"
           "  -t, --threads N      0: usable cores (default)\n"
-          "  -b, --backend NAME   cpu (default) or ref\n"
-          "  -s, --set NAME       instruction set of the backend; default: the best\n"
+          "  -d, --device NAME    cpu (default) or ref\n"
+          "  -s, --set NAME       instruction set of the device; default: the best\n"
           "      --limits         only the machine's limits; needs no model\n"
           "      --quick          short and coarse\n"
           "      --json           print JSON\n"
@@ -355,7 +355,7 @@ static int read_options(struct bench *b, int argc, char **argv)
 {
     const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                      {"threads", required_argument, NULL, 't'},
-                                     {"backend", required_argument, NULL, 'b'},
+                                     {"device", required_argument, NULL, 'd'},
                                      {"set", required_argument, NULL, 's'},
                                      {"limits", no_argument, &b->only_limits, 1},
                                      {"json", no_argument, &b->as_json, 1},
@@ -365,12 +365,12 @@ static int read_options(struct bench *b, int argc, char **argv)
                                      {NULL, 0, NULL, 0}};
     int c;
 
-    while ((c = getopt_long(argc, argv, "m:t:b:s:h", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "m:t:d:s:h", options, NULL)) != -1) {
         if (c == 'm')
             b->options.path = optarg;
         else if (c == 't')
             b->options.n_threads = (uint32_t)strtoul(optarg, NULL, 10);
-        else if (c == 'b')
+        else if (c == 'd')
             b->options.backend = optarg;
         else if (c == 's')
             b->options.instruction_set = optarg;

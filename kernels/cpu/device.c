@@ -102,11 +102,11 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
     *out = NULL;
     if (o->has_fp8_weights)
         return err_set(e, ERR_UNSUPPORTED,
-                       "backend cpu: no fp8 weights: engine.weights file, or engine.backend cuda, "
+                       "backend cpu: no fp8 weights: engine.weights file, or engine.device cuda, "
                        "simt or ref");
     if (o->has_library_gemm)
         return err_set(e, ERR_UNSUPPORTED,
-                       "backend cpu: engine.gemm cublaslt is for backends cuda and simt: own here");
+                       "backend cpu: engine.gemm cublaslt is for devices cuda and simt: own here");
     struct kern_device *d = calloc(1, sizeof *d);
     if (!d)
         return no_memory("the device", e);

@@ -42,7 +42,7 @@ static int cuda_open(uint32_t index, struct err *e)
     if (rc != cudaSuccess || n == 0)
         return err_set(e, ERR_DEVICE,
                        "cuda: no device: %s (%d): an NVIDIA GPU and its driver are needed; "
-                       "engine.backend: auto or cpu works without",
+                       "engine.device: auto or cpu works without",
                        cudaGetErrorString(rc == cudaSuccess ? cudaErrorNoDevice : rc), (int)rc);
     rc = cudaSetDevice((int)(index % (uint32_t)n));
     if (rc != cudaSuccess)

@@ -22,7 +22,7 @@ static int ref_open(struct kern_device **out, const struct kern_options *o, stru
     *out = NULL;
     if (o->has_library_gemm)
         return err_set(e, ERR_UNSUPPORTED,
-                       "backend ref: engine.gemm cublaslt is for backends cuda and simt: own here");
+                       "backend ref: engine.gemm cublaslt is for devices cuda and simt: own here");
     struct kern_device *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(e, ERR_NOMEM, "backend ref");

@@ -9,7 +9,7 @@ from checks import everything_is_stored_once
 from system import BIN, SLOW, System, until
 from test_up import Up
 
-ON_SIMT = ("--set", "engine.backend=simt")
+ON_SIMT = ("--set", "engine.device=simt")
 LAUNCHES = 700  # some answers, then the fault
 
 
@@ -107,5 +107,5 @@ def test_prompts_by_the_library(make_system, tiny):
     status, _, body = system.chat("A long prompt. " * 40, temperature=0, max_tokens=4)
     assert status == 200 and body["usage"]["prompt_tokens"] > 200
     system.stop()
-    refused = start_with(system, "engine.backend=cpu", "engine.gemm=cublaslt")
-    assert refused.returncode == 1 and "engine.gemm cublaslt is for backends cuda and simt" in refused.stderr
+    refused = start_with(system, "engine.device=cpu", "engine.gemm=cublaslt")
+    assert refused.returncode == 1 and "engine.gemm cublaslt is for devices cuda and simt" in refused.stderr

@@ -41,7 +41,7 @@ def send(system, body, receive_buffer=None):
 def start(make_system, tiny, *options):
     """With the slow backend: these tests need requests that are still running when they look."""
     system = make_system(tiny)
-    extra = [x for option in ("engine.backend=ref", *options) for x in ("--set", option)]
+    extra = [x for option in ("engine.device=ref", *options) for x in ("--set", option)]
     system.start("engine", extra=extra)
     return system
 
