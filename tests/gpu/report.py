@@ -195,6 +195,27 @@ def stage_lines(out):
     return ["Stages: " + "; ".join(stages) + ".", ""] if stages else []
 
 
+CLEAN, CUT_OFF, SKIPPED = "clean", "cut off", "skipped"
+OUTCOMES = {0: CLEAN, 124: CUT_OFF, 137: CUT_OFF, 77: SKIPPED}  # exit codes; else it found something
+
+
+def sanitizer_lines(out):
+    """Which suite each tool saw to its end, and which it did not: none of them goes unsaid."""
+    lines = ["| compute-sanitizer | clean | found something | cut off by its limit | skipped |",
+             "|---|---|---|---|---|"]
+    stages = read_text(out / "stages.txt")
+    for tool in ("memcheck", "racecheck"):
+        of_suite = {}
+        for suite, code in re.findall(rf"^{tool}-cuda_(\S+) (?:rc=(\d+)|left out)", stages, re.M):
+            of_suite[suite] = OUTCOMES.get(int(code), f"{suite} (rc={code})") if code else SKIPPED
+        found = [outcome for outcome in of_suite.values() if outcome not in OUTCOMES.values()]
+        cells = [found if which is None else [s for s, outcome in of_suite.items() if outcome == which]
+                 for which in (CLEAN, None, CUT_OFF, SKIPPED)]
+        shown = [", ".join(sorted(cell)) or "-" for cell in cells]
+        lines.append(f"| {tool} | {' | '.join(shown if of_suite else ['-', '-', '-', 'all'])} |")
+    return lines + [""]
+
+
 def keep(folder, entry, baseline):
     """The newest entry first; what a row was before stays where this run did not measure it."""
     ledger = folder / "LEDGER.md"
@@ -219,7 +240,7 @@ def main():
     if arguments.baseline and arguments.baseline.exists():
         baseline = json.loads(arguments.baseline.read_text())
     goals = judge(rows, card)
-    lines = (head_of_entry(out) + stage_lines(out) + goal_table(goals) + [""] +
+    lines = (head_of_entry(out) + stage_lines(out) + sanitizer_lines(out) + goal_table(goals) + [""] +
              row_table(rows, card, baseline))
     print("\n".join(lines))
     measured = {r["name"]: r["us"] for r in rows.values() if is_measured(r)}

@@ -27,13 +27,13 @@ def decode(model, dtype, batch, share, context=256):
 
 
 class Report(unittest.TestCase):
-    def run_report(self, rows, *options, baseline=None, raw=None):
+    def run_report(self, rows, *options, baseline=None, raw=None, stages=""):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder)
             (out / "ceilings.json").write_text(json.dumps({"kind": "ceilings", "rows": CEILINGS}))
             (out / "model.json").write_text(json.dumps({"kind": "model", "rows": rows}))
             (out / "env.txt").write_text("card: NVIDIA TEST\ncommit: abc123\n")
-            (out / "stages.txt").write_text("build rc=0 3s\nptx rc=1 2s\n")
+            (out / "stages.txt").write_text("build rc=0 3s\nptx rc=1 2s\n" + stages)
             if raw:
                 (out / "cut.json").write_text(raw)
             arguments = [sys.executable, HERE / "report.py", out]
@@ -140,6 +140,18 @@ class Report(unittest.TestCase):
         self.run_report([decode("synth-8b", "bf16", 1, .5)])
         for words in ("NVIDIA TEST", "abc123", "ptx rc=1", "SHORT"):
             self.assertIn(words, self.ledger)
+
+    def test_every_suite_of_a_sanitizer_is_named(self):
+        def cells(tool):
+            line = next(line for line in self.text.splitlines() if line.startswith(f"| {tool} |"))
+            return line.strip("| ").split(" | ")[1:]
+        self.run_report([], stages="memcheck-cuda_ops rc=0 9s\nmemcheck-cuda_mix rc=9 4s\n"
+                        "memcheck-cuda_draw rc=0 9s\nracecheck-cuda_ops rc=124 50s\n"
+                        "racecheck-cuda_mix rc=137 50s\nracecheck-cuda_draw left out: no time\n")
+        self.assertEqual(cells("memcheck"), ["draw, ops", "mix (rc=9)", "-", "-"])
+        self.assertEqual(cells("racecheck"), ["-", "-", "mix, ops", "draw"])
+        self.run_report([])
+        self.assertEqual(cells("memcheck"), ["-", "-", "-", "all"])
 
     def test_runs_are_kept_the_newest_first(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -18,6 +18,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 mode=${1:-full}
 BUILD=${BUILD:-$PWD/build/gpu} LOGS=${LOGS:-$PWD/build/gpu-out} LIMIT=${LIMIT:-585} rc=0
 NO_DEVICE=77 LEAST_SECONDS=5
+AT_ONCE=8 SANITIZER_SECONDS=50 # of one suite under one tool
+SANITIZER=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 BENCH=$BUILD/test/engine-bench
 export BUILD mode
 mkdir -p "$LOGS"
@@ -59,6 +61,26 @@ suites() {
     find "$BUILD/test" -maxdepth 1 -type f -executable -name 'cuda_*' ! -name cuda_ptx | sort
 }
 
+# sanitize SECONDS COMMAND...: every suite under each tool of compute-sanitizer (COMMAND), several at
+# a time, since nothing is measured. Each has a line in stages.txt, also the one that got no time.
+sanitize() (
+    until=$((SECONDS + $1))
+    [ $until -lt "$LIMIT" ] && LIMIT=$until
+    for tool in memcheck racecheck; do
+        for suite in $(suites) "$BUILD/test/cuda_ptx"; do
+            [ "$(jobs -rp | wc -l)" -ge $AT_ONCE ] && wait -n
+            stage "$tool-$(basename "$suite")" $SANITIZER_SECONDS "${@:2}" --tool $tool --error-exitcode 9 \
+                --target-processes all "$suite" &
+        done
+    done
+    wait
+)
+
+# Found something: neither clean nor out of time.
+sanitizers_failed() {
+    grep -E '^(memcheck|racecheck)-[^ ]+ rc=' "$LOGS/stages.txt" | grep -Ev ' rc=(0|124|137) '
+}
+
 # What a toolkit without them lacks (NCCL, cuBLAS), as torch brought it.
 wheels() {
     python3 -c 'import glob, nvidia
@@ -96,7 +118,7 @@ resources() {
 
 # No device here: each program says so, and what needs none runs.
 dry() {
-    local program name status
+    local program name status tool
     for program in $(suites) "$BUILD/test/cuda_ptx" "$BENCH"; do
         name=$(basename "$program")
         stage "$name" 60 "$program" ceilings
@@ -106,6 +128,21 @@ dry() {
             rc=1
         fi
     done
+    # A command that runs the program alone stands for the sanitizer; and once there is no time.
+    sanitize 60 bash -c 'exec "${@: -1}"' sanitizer
+    for program in $(suites) "$BUILD/test/cuda_ptx"; do
+        for tool in memcheck racecheck; do
+            grep -q "^$tool-$(basename "$program") rc=$NO_DEVICE " "$LOGS/stages.txt" && continue
+            echo "$program did not run under $tool"
+            rc=1
+        done
+    done
+    sanitize 0 false
+    if [ "$(grep -c 'check-cuda_.* left out: no time' "$LOGS/stages.txt")" -ne \
+        "$(grep -c 'check-cuda_.* rc=' "$LOGS/stages.txt")" ]; then
+        echo "a sanitizer without time was not named"
+        rc=1
+    fi
     if ninja -C "$BUILD" -t deps | grep -E '/(jansson|event2|zmq|sqlite3|curl|openssl|cmocka)[./]' |
         grep -v gpu/bare; then
         echo "these headers are not on a bare machine"
@@ -114,6 +151,7 @@ dry() {
     check reference 60 "$BENCH" model --backend ref --model synth-tiny --batch 1@20,3@8 --prompt 20 \
         --small --json "$LOGS/reference.json"
     check report 30 python3 tests/gpu/report.py "$LOGS"
+    grep -E '^\| (mem|race)check ' "$LOGS/report.txt"
     exit $rc
 }
 
@@ -162,12 +200,12 @@ check kernels 60 "$BENCH" kernels --json "$LOGS/kernels.json"
 steps 8b-cublaslt synth-8b bf16 60 1@256 8192 --gemm cublaslt
 steps 1b-bf16 synth-1b bf16 40 1@256,8@256,64@1024,256@1024 8192
 if [ "$mode" = full ]; then
-    check memcheck 50 compute-sanitizer --tool memcheck --error-exitcode 9 "$BUILD/test/cuda_ops"
+    sanitize 100 "$SANITIZER"
+    sanitizers_failed && rc=1
     steps 8b-q4_0 synth-8b q4_0 50 1@256,8@256,64@1024 0
     steps 8b-fp8 synth-8b fp8 60 1@256,8@256,64@1024 0
     steps 8b-q8_0 synth-8b q8_0 60 1@256,8@256,256@1500 8192
     steps 30b-a3b synth-30b-a3b q4_0 60 1@256,8@256 0
-    check racecheck 50 compute-sanitizer --tool racecheck --error-exitcode 9 "$BUILD/test/cuda_ops"
     check baseline 150 python3 tests/gpu/hf_baseline.py --budget 100 --json "$LOGS/hf.json"
 fi
 stage clocks 10 nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu --format=csv
