@@ -16,7 +16,7 @@ enum { BUSY_TIMEOUT_MS = 5000, STOP_EVERY = 20000 /* instructions of SQLite's ma
 
 struct db {
     sqlite3 *handle;
-    struct db_stmt *first;
+    struct db_stmt *first, *begin, *commit;
     char *path;
     bool is_full;
 };
@@ -91,6 +91,7 @@ static int db_open_flags(struct db **out, const char *path, int flags, struct er
     if (!d)
         return err_set(e, ERR_NOMEM, "%s: no memory for a database", path);
     d->path = strdup(path);
+    flags |= SQLITE_OPEN_NOMUTEX; /* one thread has it: nothing to lock */
     int rc = d->path ? sqlite3_open_v2(path, &d->handle, flags, NULL) : SQLITE_NOMEM;
     if (rc != SQLITE_OK) {
         int code = fail(d, rc, "open", e);
@@ -101,6 +102,12 @@ static int db_open_flags(struct db **out, const char *path, int flags, struct er
     sqlite3_busy_timeout(d->handle, BUSY_TIMEOUT_MS);
     *out = d;
     return ERR_OK;
+}
+
+/* https://www.sqlite.org/malloc.html#memory_statistics: nobody reads them. */
+void db_setup(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
 /* https://www.sqlite.org/src/file/src/memdb.c: names that begin with '/' are shared. */
@@ -189,14 +196,20 @@ int db_exec(struct db *d, const char *sql, struct err *e)
     return rc == SQLITE_OK ? ERR_OK : fail(d, rc, sql, e);
 }
 
+static int run_kept(struct db *d, struct db_stmt **kept, const char *sql, struct err *e)
+{
+    int rc = *kept ? ERR_OK : db_prepare(d, kept, sql, e);
+    return rc == ERR_OK ? db_run(*kept, NULL, e) : rc;
+}
+
 int db_begin(struct db *d, struct err *e)
 {
-    return db_exec(d, "BEGIN IMMEDIATE", e);
+    return run_kept(d, &d->begin, "BEGIN IMMEDIATE", e);
 }
 
 int db_commit(struct db *d, struct err *e)
 {
-    return db_exec(d, "COMMIT", e);
+    return run_kept(d, &d->commit, "COMMIT", e);
 }
 
 void db_rollback(struct db *d)

@@ -19,6 +19,9 @@ struct db_migration {
     const char *sql;
 };
 
+/* Spares every allocation of SQLite a lock that all threads share. By main, before any database;
+ * a process that never calls it is only slower. */
+void db_setup(void);
 /* From now on this process's databases lie in its memory, shared by path and gone with the last
  * connection (the files made stay empty): for simulation. Before any is opened. */
 void db_keep_in_memory(void);

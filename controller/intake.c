@@ -33,7 +33,8 @@ static void refuse(struct str frame, struct intake_item *x)
         x->output = (struct output){0};
 }
 
-static int decode_score(struct packer *p, struct str frame, struct intake_item *x, struct err *e)
+static int decode_score(struct packer *p, struct str frame, enum packing when,
+                        struct intake_item *x, struct err *e)
 {
     struct score *sc = &x->score;
     struct output *o = &x->output;
@@ -48,7 +49,7 @@ static int decode_score(struct packer *p, struct str frame, struct intake_item *
     if (o->seq == 0)
         return err_set(e, ERR_INVALID, "seq 0: numbers begin at 1");
     x->kind = ITEM_SCORE;
-    return score_seal(sc, o, p, &x->arena, &x->sealed, e);
+    return score_seal(sc, o, p, when, &x->arena, &x->sealed, e);
 }
 
 static int decode_feedback(struct str frame, struct intake_item *x, struct err *e)
@@ -64,12 +65,12 @@ static bool is_feedback(struct str frame)
     return str_find(head, STR(FEEDBACK_SCHEMA), 0) >= 0;
 }
 
-void intake_decode(struct packer *p, struct str frame, struct intake_item *out)
+void intake_decode(struct packer *p, struct str frame, enum packing when, struct intake_item *out)
 {
     arena_reset(&out->arena);
     out->why = (struct err){0};
     int rc = is_feedback(frame) ? decode_feedback(frame, out, &out->why)
-                                : decode_score(p, frame, out, &out->why);
+                                : decode_score(p, frame, when, out, &out->why);
     if (rc != ERR_OK)
         refuse(frame, out);
 }
@@ -161,6 +162,6 @@ void intake_free(struct intake *in)
 
 int intake_frame(struct intake *in, struct str frame, struct intake_result *out, struct err *e)
 {
-    intake_decode(in->packer, frame, &in->item);
+    intake_decode(in->packer, frame, PACK_WHEN_NEW, &in->item);
     return intake_apply(in->ledger, &in->item, out, e);
 }

@@ -35,8 +35,9 @@ struct intake_item {
 void intake_item_init(struct intake_item *x);
 void intake_item_fini(struct intake_item *x);
 
-/* Refusing is an outcome, not an error. A packer belongs to one thread. */
-void intake_decode(struct packer *p, struct str frame, struct intake_item *out);
+/* Refusing is an outcome, not an error. A packer belongs to one thread: with PACK_WHEN_NEW, to the
+ * writer's. */
+void intake_decode(struct packer *p, struct str frame, enum packing when, struct intake_item *out);
 /* Inside a batch. An error is the store's: abort the batch. */
 MUST_USE int intake_apply(struct ledger *l, const struct intake_item *x, struct intake_result *out,
                           struct err *e);

@@ -3,6 +3,7 @@
  *
  * Exit codes: 0 done, 1 failed while running (or replay differs), 2 usage or configuration. */
 #include "common/bus_keys.h"
+#include "common/db.h"
 #include "common/io.h"
 #include "common/log.h"
 #include "common/program.h"
@@ -212,6 +213,7 @@ static int run(const struct program *p, struct arena *a)
     }
     log_level_parse(c.log_level, &level);
     log_setup("controller", level);
+    db_setup();
     return program_end(p, serve(&c, a, &e), PROGRAM_FAILED, &e);
 }
 

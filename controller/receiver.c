@@ -21,7 +21,8 @@ struct receiver {
     struct packer *packer;
     struct buf frame;
     struct queue *spare, *ready;
-    struct intake_item *item; /* [ITEMS] */
+    struct intake_item *item[ITEMS];
+    uint32_t n_item;          /* made so far, by whoever receives: an idle one needs few */
     struct intake_item *warm; /* without a thread: the one given back last, still in the cache */
     atomic_size_t held_bytes;
     atomic_bool is_stopping;
@@ -39,17 +40,12 @@ int receiver_open(struct receiver **out, struct bus_socket *socket, struct err *
     }
     r->socket = socket;
     r->packer = packer_new();
-    r->item = calloc(ITEMS, sizeof *r->item);
     buf_init(&r->frame, FRAME_BYTES);
-    int rc = r->packer && r->item ? ERR_OK : err_set(e, ERR_NOMEM, "no memory to receive scores");
+    int rc = r->packer ? ERR_OK : err_set(e, ERR_NOMEM, "no memory to receive scores");
     if (rc == ERR_OK)
         rc = queue_open(&r->spare, ITEMS, false, e);
     if (rc == ERR_OK)
         rc = queue_open(&r->ready, ITEMS, true, e);
-    for (int i = 0; rc == ERR_OK && i < ITEMS; i++) {
-        intake_item_init(&r->item[i]);
-        queue_try_put(r->spare, &r->item[i]);
-    }
     if (rc != ERR_OK) {
         receiver_close(r);
         return rc;
@@ -65,15 +61,27 @@ void receiver_close(struct receiver *r)
     atomic_store(&r->is_stopping, true);
     if (r->is_running)
         pthread_join(r->thread, NULL);
-    for (int i = 0; r->item && i < ITEMS; i++)
-        intake_item_fini(&r->item[i]);
+    for (uint32_t i = 0; i < r->n_item; i++) {
+        intake_item_fini(r->item[i]);
+        free(r->item[i]);
+    }
     queue_free(r->spare);
     queue_free(r->ready);
     packer_free(r->packer);
     buf_free(&r->frame);
-    free(r->item);
     bus_socket_close(r->socket);
     free(r);
+}
+
+/* NULL: none within the time, or no memory for another one. */
+static struct intake_item *take_spare(struct receiver *r, int64_t timeout_us)
+{
+    struct intake_item *x = queue_try_take(r->spare);
+    if (!x && r->n_item < ITEMS && (x = malloc(sizeof *x))) {
+        intake_item_init(x);
+        r->item[r->n_item++] = x;
+    }
+    return x ? x : queue_take(r->spare, timeout_us);
 }
 
 /* False: no frame that can be read came in time. */
@@ -86,9 +94,9 @@ static bool receive(struct receiver *r, int timeout_ms)
     return rc == ERR_OK;
 }
 
-static void decode(struct receiver *r, struct intake_item *x)
+static void decode(struct receiver *r, enum packing when, struct intake_item *x)
 {
-    intake_decode(r->packer, buf_str(&r->frame), x);
+    intake_decode(r->packer, buf_str(&r->frame), when, x);
     atomic_fetch_add(&r->held_bytes, x->arena.used_bytes);
 }
 
@@ -107,10 +115,10 @@ static void *run(void *arg)
     struct intake_item *x = NULL;
     while (!atomic_load(&r->is_stopping)) {
         if (!x)
-            x = queue_take(r->spare, LOOK_EVERY_MS * 1000);
+            x = take_spare(r, LOOK_EVERY_MS * 1000);
         if (!x || !has_room(r) || !receive(r, LOOK_EVERY_MS))
             continue;
-        decode(r, x);
+        decode(r, PACK_NOW, x);
         queue_try_put(r->ready, x); /* never full: as large as the pool */
         x = NULL;
     }
@@ -135,10 +143,10 @@ struct intake_item *receiver_take(struct receiver *r, int timeout_ms)
     if (r->is_running)
         return timeout_ms ? queue_take(r->ready, (int64_t)timeout_ms * 1000)
                           : queue_try_take(r->ready);
-    struct intake_item *x = r->warm ? r->warm : queue_try_take(r->spare);
+    struct intake_item *x = r->warm ? r->warm : take_spare(r, 0);
     r->warm = NULL;
     if (x && receive(r, timeout_ms)) {
-        decode(r, x);
+        decode(r, PACK_WHEN_NEW, x);
         return x;
     }
     r->warm = x;

@@ -1,6 +1,7 @@
 /* milepost-engine: reads the command line and the configuration, opens the engine, serves.
  *
  * Exit codes: 0 done, 1 failed while running, 2 usage or configuration, 3 device. */
+#include "common/db.h"
 #include "common/log.h"
 #include "common/program.h"
 #include "common/stop.h"
@@ -81,6 +82,7 @@ static int run(const struct arguments *args, struct arena *a)
         return program_end(p, rc, PROGRAM_USAGE, &e);
     log_level_parse(c.log_level, &level);
     log_setup("engine", level);
+    db_setup();
     if (p->is_check)
         return PROGRAM_OK;
     return args->rank ? compute(&c, args, a) : serve(&c, args);

@@ -65,11 +65,11 @@ static int checks_text(const struct score *sc, struct buf *out, struct err *e)
     return buf_check(out, "checks", e);
 }
 
-int score_seal(const struct score *sc, const struct output *o, struct packer *p, struct arena *a,
-               struct sealed_score *out, struct err *e)
+int score_seal(const struct score *sc, const struct output *o, struct packer *p, enum packing when,
+               struct arena *a, struct sealed_score *out, struct err *e)
 {
     struct buf text;
-    *out = (struct sealed_score){.score = sc, .output = o};
+    *out = (struct sealed_score){.score = sc, .output = o, .packer = p, .arena = a};
     buf_init(&text, MiB);
     int rc = checks_text(sc, &text, e);
     if (rc == ERR_OK) {
@@ -82,7 +82,7 @@ int score_seal(const struct score *sc, const struct output *o, struct packer *p,
         return rc;
     sha256(sc->output_json, out->raw_hash);
     sha256(out->checks, out->checks_hash);
-    return packer_pack(p, sc->output_json, a, &out->body, e);
+    return when == PACK_NOW ? packer_pack(p, sc->output_json, a, &out->body, e) : ERR_OK;
 }
 
 static bool has_failed(const struct score *sc, const char *kind)
@@ -170,17 +170,21 @@ static int insert_output(struct store *s, const struct output *o, const struct s
     return rc;
 }
 
-static int insert_body(struct store *s, int64_t id, const struct packed *body, struct err *e)
+static int insert_body(struct store *s, int64_t id, const struct sealed_score *x, struct err *e)
 {
     struct db_stmt *q;
-    int rc = store_statement(s, "INSERT INTO bodies(output,packed) VALUES(?,?)", &q, e);
+    struct packed body = x->body;
+    int rc =
+        body.bytes.p ? ERR_OK : packer_pack(x->packer, x->score->output_json, x->arena, &body, e);
+    if (rc == ERR_OK)
+        rc = store_statement(s, "INSERT INTO bodies(output,packed) VALUES(?,?)", &q, e);
     if (rc != ERR_OK)
         return rc;
     db_bind_i64(q, 1, id);
-    if (body->is_frame)
-        db_bind_blob(q, 2, body->bytes);
+    if (body.is_frame)
+        db_bind_blob(q, 2, body.bytes);
     else
-        db_bind_str(q, 2, text_or_empty(body->bytes));
+        db_bind_str(q, 2, text_or_empty(body.bytes));
     return db_run(q, NULL, e);
 }
 
@@ -286,7 +290,7 @@ int store_put_score(struct store *s, const struct sealed_score *x, int64_t now_u
     bool has_score = false;
     int rc = insert_output(s, x->output, x, &id, &out->is_new_output, e);
     if (rc == ERR_OK)
-        rc = out->is_new_output ? insert_body(s, id, &x->body, e)
+        rc = out->is_new_output ? insert_body(s, id, x, e)
                                 : find_output(s, x->output, &id, &has_score, e);
     out->is_counted = !has_score;
     if (rc == ERR_OK)

@@ -40,17 +40,24 @@ struct put_result {
     uint64_t row;    /* when is_new_score */
 };
 
+/* When the body is packed: at once, where a thread is there to do it beside the writer; or by the
+ * store, which knows whether the output came before and needs none. */
+enum packing { PACK_NOW, PACK_WHEN_NEW };
+
 /* A score with all that is computed before the store sees it: any thread may do that. */
 struct sealed_score {
     const struct score *score;
     const struct output *output; /* the one inside the score */
     struct str checks;           /* results, JSON text */
-    struct packed body;          /* the output as it came */
+    struct packed body;          /* the output as it came; p NULL until it is packed */
+    struct packer *packer;       /* for that, into the arena */
+    struct arena *arena;
     unsigned char raw_hash[SHA256_BYTES], checks_hash[SHA256_BYTES];
 };
-/* Borrows both; texts in the arena. */
+/* Borrows all but e; texts in the arena. */
 MUST_USE int score_seal(const struct score *sc, const struct output *o, struct packer *p,
-                        struct arena *a, struct sealed_score *out, struct err *e);
+                        enum packing when, struct arena *a, struct sealed_score *out,
+                        struct err *e);
 
 MUST_USE int store_put_score(struct store *s, const struct sealed_score *x, int64_t now_us,
                              struct put_result *out, struct err *e);

@@ -192,6 +192,7 @@ int main(void)
     mallopt(M_MMAP_THRESHOLD, 4 << 20); /* memory of a seed is the next one's */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     log_setup("sim", LOG_ERROR);
+    db_setup();
     db_keep_in_memory();
     for (uint64_t seed = first; seed < first + n_seeds; seed++) {
         struct world_plan p = plan_of(seed);
