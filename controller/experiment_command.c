@@ -1,7 +1,6 @@
 /* Starting an experiment: revisions for its arms and one event, in the command's savepoint. */
 #include "controller/experiment_command.h"
 
-#include "common/rng.h"
 #include "controller/experiment_request.h"
 
 #include <stdio.h>
@@ -32,14 +31,14 @@ static int add_revisions(struct ledger *l, struct ledger_route *r, struct comman
     return rc;
 }
 
-static int payload_of(struct command *c, struct experiment_request *q, const uint64_t *numbers,
-                      struct str *out, struct err *e)
+static int payload_of(struct ledger *l, struct command *c, struct experiment_request *q,
+                      const uint64_t *numbers, struct str *out, struct err *e)
 {
     struct buf b;
     json_t *o = json_object(), *list = json_array();
     buf_init(&b, 64 * KiB);
     if (!q->has_seed)
-        q->plan.seed = rng_entropy() >> 11; /* fits a JSON number */
+        q->plan.seed = rng_u64(&l->rng) >> 11; /* fits a JSON number */
     for (uint32_t k = 0; k < q->n_arm; k++)
         json_array_append_new(list, json_integer((json_int_t)numbers[k]));
     bool is_done = experiment_plan_encode(&q->plan, o) &&
@@ -94,6 +93,6 @@ int experiment_command_start(struct ledger *l, struct ledger_route *r, struct co
         return rc;
     snprintf(c->experiment, sizeof c->experiment, "x%llu", (unsigned long long)numbers[1]);
     c->revision = champion.number;
-    rc = payload_of(c, q, numbers, &ev.payload, e);
+    rc = payload_of(l, c, q, numbers, &ev.payload, e);
     return rc == ERR_OK ? ledger_event(l, &ev, &c->decision, e) : rc;
 }

@@ -3,7 +3,6 @@
 #include "controller/finetune.h"
 
 #include "common/log.h"
-#include "common/rng.h"
 #include "controller/store/datasets.h"
 
 #include <stdio.h>
@@ -17,7 +16,7 @@ static int ask(struct ledger *l, struct stored_dataset *d, char id[32], struct e
     if (rc == ERR_OK && waiting >= FINETUNE_WAITING_MAX)
         rc = err_set(e, ERR_CONFLICT, "%lld datasets wait to be exported; try again later",
                      (long long)waiting);
-    snprintf(id, 32, "%016llx", (unsigned long long)rng_entropy());
+    snprintf(id, 32, "%016llx", (unsigned long long)rng_u64(&l->rng));
     d->id = str_from(id);
     d->asked_us = l->now_us;
     l->has_asked = true;

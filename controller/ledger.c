@@ -542,6 +542,7 @@ int ledger_open(struct ledger **out, const struct ledger_options *o, struct err 
     if (!l)
         return err_set(e, ERR_NOMEM, "no memory for the ledger");
     l->o = *o;
+    rng_seed(&l->rng, o->seed);
     arena_init(&l->arena, BATCH_MEMORY);
     l->n_route = o->config->routes.n;
     l->route = calloc(l->n_route + 1, sizeof *l->route);

@@ -10,6 +10,7 @@
 #define CONTROLLER_LEDGER_H
 
 #include "common/clock.h"
+#include "common/rng.h"
 #include "controller/course.h"
 #include "controller/desired.h"
 #include "controller/policies/era.h"
@@ -65,6 +66,7 @@ struct ledger_options {
     const char *database;
     const struct milepost_config *config; /* stays valid */
     struct clock clock;
+    uint64_t seed;              /* of salts, experiments and ids: rng_entropy() where it serves */
     const struct db_stop *stop; /* ends ledger_open with ERR_CANCELLED; NULL = nothing does */
     struct ledger_hooks hooks;
 };
@@ -82,6 +84,7 @@ struct ledger {
     enum law_fit law_fit; /* until the first batch */
     char law_difference[402];
     struct mono committed; /* the last batch */
+    struct rng rng;
     /* the running batch */
     bool is_open;
     int64_t now_us; /* never goes back, see ledger_now_us */

@@ -6,7 +6,6 @@
 
 #include "common/hash.h"
 #include "common/log.h"
-#include "common/rng.h"
 #include "controller/kill_switch.h"
 #include "controller/law_version.h"
 #include "controller/notices.h"
@@ -221,7 +220,7 @@ static int load_salt(struct ledger *l, struct ledger_route *r, struct arena *a, 
         return err_set(e, ERR_NOMEM, "no memory for a salt");
     int rc = store_setting_get(l->store, key.p, a, &salt, e);
     if (rc == ERR_NOT_FOUND) {
-        snprintf(r->salt, sizeof r->salt, "%016llx", (unsigned long long)rng_entropy());
+        snprintf(r->salt, sizeof r->salt, "%016llx", (unsigned long long)rng_u64(&l->rng));
         return store_setting_put(l->store, key.p, str_from(r->salt), e);
     }
     if (rc == ERR_OK)

@@ -134,6 +134,7 @@ int loop_open(struct loop **out, const struct loop_options *o, struct err *e)
     struct ledger_options lo = {.database = o->database,
                                 .config = o->config,
                                 .clock = o->clock,
+                                .seed = o->seed,
                                 .stop = o->stop,
                                 .hooks = {on_decision, on_gap, on_notice, l}};
     TRY(queue_open(&l->commands, MAX_COMMANDS, true, e));

@@ -20,6 +20,7 @@ struct loop_options {
     struct metrics *metrics;
     struct board *board;
     struct clock clock;
+    uint64_t seed;              /* see controller/ledger.h */
     const struct db_stop *stop; /* ends loop_open with ERR_CANCELLED; NULL = nothing does */
     const char *version;
 };

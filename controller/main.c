@@ -7,6 +7,7 @@
 #include "common/io.h"
 #include "common/log.h"
 #include "common/program.h"
+#include "common/rng.h"
 #include "common/stop.h"
 #include "controller/api.h"
 #include "controller/replay.h"
@@ -125,6 +126,7 @@ static int open_parts(const struct milepost_config *c, struct parts *p, struct a
                               .metrics = p->metrics,
                               .board = p->board,
                               .clock = CLOCK_REAL,
+                              .seed = rng_entropy(),
                               .stop = &stop,
                               .version = MILEPOST_VERSION};
     if (rc == ERR_OK)

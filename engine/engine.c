@@ -5,6 +5,7 @@
 #include "common/bus_keys.h"
 #include "common/io.h"
 #include "common/log.h"
+#include "common/rng.h"
 #include "common/stop.h"
 #include "engine/desired.h"
 #include "engine/load.h"
@@ -101,6 +102,7 @@ static int open_outbox(struct engine *g, struct err *e)
                                      .sync_full = c->outbox_sync == 1,
                                      .max_bytes = (uint64_t)c->outbox_max_mib * MiB,
                                      .engine = g->id,
+                                     .epoch_seed = rng_entropy(),
                                      .metrics = g->metrics};
     int rc = g->config->state_dir.n ? io_make_dir(folder, e) : ERR_OK;
     return rc == ERR_OK ? outbox_open(&g->outbox, &oc, e) : rc;

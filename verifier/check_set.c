@@ -4,7 +4,6 @@
  * itself inside. */
 #include "verifier/check_set.h"
 
-#include "common/clock.h"
 #include "common/hash.h"
 #include "verifier/compose.h"
 
@@ -327,20 +326,20 @@ static void run_one(struct check_run *run, const struct entry *c, struct cpu_clo
         add_result(run, c, &v, 0);
         return;
     }
-    struct mono start = clock_mono(&CLOCK_REAL);
+    struct mono start = clock_mono(run->clock);
     v = run_entry(c, &run->item, cpu_now(cpu, start), budget_end_us);
-    add_result(run, c, &v, mono_since_us(start, clock_mono(&CLOCK_REAL)));
+    add_result(run, c, &v, mono_since_us(start, clock_mono(run->clock)));
 }
 
 static bool is_slice_over(const struct check_run *run, struct cpu_clock *cpu, uint64_t begun_us)
 {
-    return run->slice_us && cpu_now(cpu, clock_mono(&CLOCK_REAL)) >= begun_us + run->slice_us;
+    return run->slice_us && cpu_now(cpu, clock_mono(run->clock)) >= begun_us + run->slice_us;
 }
 
 static void run_local(struct check_run *run)
 {
     struct cpu_clock cpu = {0};
-    uint64_t begun_us = cpu_now(&cpu, clock_mono(&CLOCK_REAL));
+    uint64_t begun_us = cpu_now(&cpu, clock_mono(run->clock));
     uint64_t used_us = run->cpu_used_us;
     uint64_t budget_end_us =
         begun_us + (used_us < OUTPUT_CPU_BUDGET_US ? OUTPUT_CPU_BUDGET_US - used_us : 0);
@@ -358,7 +357,8 @@ static void run_local(struct check_run *run)
 
 static void keep_answer(struct question *q)
 {
-    keep_result(q->entry, &q->verdict, mono_since_us(q->start, clock_mono(&CLOCK_REAL)), q->result);
+    keep_result(q->entry, &q->verdict, mono_since_us(q->start, clock_mono(q->run->clock)),
+                q->result);
 }
 
 static void close_one(struct check_run *run)
@@ -398,7 +398,7 @@ static void ask(struct check_run *run, const struct entry *c, struct check_resul
         keep_result(c, &v, 0, result);
         return;
     }
-    struct mono now = clock_mono(&CLOCK_REAL);
+    struct mono now = clock_mono(run->clock);
     *q = (struct question){.job = {.lane = c->ops->lane(c->state),
                                    .question = text,
                                    .deadline = {now.us + c->timeout_us},
@@ -452,7 +452,7 @@ static bool proceed(struct check_run *run)
 
 bool check_set_begin(struct check_run *run)
 {
-    run->start = clock_mono(&CLOCK_REAL);
+    run->start = clock_mono(run->clock);
     copy_key(run->set, run->output, run->score);
     run->is_skipped = run->skip || is_ended_from_outside(run->output);
     if (run->is_skipped) {
@@ -480,14 +480,18 @@ void check_set_end(struct check_run *run)
         return;
     compose_score(run->score);
     json_decref(run->metadata);
-    run->score->duration_us = mono_since_us(run->start, clock_mono(&CLOCK_REAL));
+    run->score->duration_us = mono_since_us(run->start, clock_mono(run->clock));
 }
 
 void check_set_run(const struct check_set *set, const struct output *output, struct arena *arena,
                    struct score *score)
 {
-    struct check_run run = {
-        .set = set, .output = output, .arena = arena, .score = score, .refusal = "not_asked"};
+    struct check_run run = {.set = set,
+                            .output = output,
+                            .arena = arena,
+                            .score = score,
+                            .clock = &CLOCK_REAL,
+                            .refusal = "not_asked"};
     if (check_set_begin(&run)) /* always, without a loop */
         check_set_end(&run);
 }

@@ -6,6 +6,7 @@
 #ifndef VERIFIER_CHECK_SET_H
 #define VERIFIER_CHECK_SET_H
 
+#include "common/clock.h"
 #include "schemas/config.h"
 #include "verifier/check.h"
 #include "verifier/remote/remote.h"
@@ -30,6 +31,7 @@ struct check_run {
     const struct output *output;
     struct arena *arena;
     struct score *score;
+    const struct clock *clock;   /* for how long a check took; the real one beside `remote` */
     struct remote *remote;       /* NULL: remote checks are unscored with the reason `refusal` */
     const char *refusal;         /* a literal */
     const char *skip;            /* set: no check runs, this literal is the reason */

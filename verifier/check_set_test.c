@@ -215,6 +215,7 @@ static void test_a_heavy_run_goes_on_elsewhere(void **state)
                             .output = &o,
                             .arena = &f->arena,
                             .score = &sliced,
+                            .clock = &CLOCK_REAL,
                             .refusal = "not_asked",
                             .slice_us = 1};
     assert_true(check_set_begin(&run));

@@ -82,6 +82,7 @@ bool judge_begin(struct judging *g)
                                 .output = &g->output,
                                 .arena = g->arena,
                                 .score = &g->score,
+                                .clock = g->judge->clock,
                                 .remote = g->remote,
                                 .refusal = g->refusal,
                                 .skip = g->skip,

@@ -18,6 +18,7 @@ struct judge {
     struct str verifier; /* id */
     struct check_set *const *set;
     uint32_t n_set;
+    const struct clock *clock; /* see check_set.h */
 };
 
 /* One frame on its way. The caller sets the first group, keeps it until judge_end and leaves it

@@ -27,7 +27,8 @@ static int setup(void **state)
                                      .weight = 1,
                                      .timeout_ms = 1000};
     assert_ok(check_set_open(&f->set, &route, &f->e), &f->e);
-    f->judge = (struct judge){.verifier = STR("v1"), .set = &f->set, .n_set = 1};
+    f->judge =
+        (struct judge){.verifier = STR("v1"), .set = &f->set, .n_set = 1, .clock = &CLOCK_REAL};
     arena_init(&f->arena, 64 * MiB);
     buf_init(&f->frame, 16 * MiB);
     buf_init(&f->out, 16 * MiB);

@@ -55,7 +55,7 @@ static int setup(void **state)
     f->metrics = metrics_new();
     f->config = (struct pipeline_config){.outputs = bus_socket_address(f->engine),
                                          .scores = bus_socket_address(f->controller),
-                                         .judge = {STR("v1"), &f->set, 1},
+                                         .judge = {STR("v1"), &f->set, 1, &CLOCK_REAL},
                                          .workers = 3,
                                          .max_queue = 8,
                                          .bus = f->bus,

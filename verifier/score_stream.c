@@ -121,12 +121,12 @@ int score_stream_run(const struct milepost_config *c, const struct service_sets 
     int rc = remote_open(&remote, metrics, e);
     if (rc == ERR_OK)
         rc = attach_all(sets, remote, e);
-    const struct crew_config config = {
-        .judge = {c->verifier.id.n ? c->verifier.id : STR("score"), sets->set, sets->n},
-        .remote = remote,
-        .workers = (uint32_t)c->verifier.threads,
-        .max_queue = WINDOW,
-        .max_frame_bytes = LINE_MAX_BYTES};
+    const struct crew_config config = {.judge = {c->verifier.id.n ? c->verifier.id : STR("score"),
+                                                 sets->set, sets->n, &CLOCK_REAL},
+                                       .remote = remote,
+                                       .workers = (uint32_t)c->verifier.threads,
+                                       .max_queue = WINDOW,
+                                       .max_frame_bytes = LINE_MAX_BYTES};
     if (rc == ERR_OK)
         rc = crew_open(&crew, &config, e);
     if (rc == ERR_OK)

@@ -238,7 +238,7 @@ static int open_parts(struct outbox *o, const struct outbox_config *c, struct er
     o->config.engine = str_from(o->engine);
     buf_init(&o->text, OUTPUT_MAX_BYTES);
     buf_init(&o->desired, OUTPUT_MAX_BYTES);
-    TRY(outbox_store_open(&o->store, o->path, c->sync_full, e));
+    TRY(outbox_store_open(&o->store, o->path, c->sync_full, c->epoch_seed, e));
     TRY(outbox_store_begin_life(&o->store, e));
     TRY(queue_open(&o->tasks, QUEUE_ROOM, false, e));
     TRY(queue_open(&o->done, 2 * QUEUE_ROOM, true, e));
@@ -392,7 +392,7 @@ bool outbox_load_desired(struct outbox *o, struct buf *json)
     struct outbox_store
         copy; /* the writer uses its own statements: read with a connection of ours */
     bool found = false;
-    if (outbox_store_open(&copy, o->path, o->config.sync_full, NULL) == ERR_OK) {
+    if (outbox_store_open(&copy, o->path, o->config.sync_full, 0, NULL) == ERR_OK) {
         found = outbox_store_get(&copy, "desired", json, NULL) == ERR_OK;
         outbox_store_close(&copy);
     }

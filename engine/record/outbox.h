@@ -18,6 +18,7 @@ struct outbox_config {
     bool sync_full;
     uint64_t max_bytes;
     struct str engine;       /* id written into every record */
+    uint64_t epoch_seed;     /* a new file's epoch comes from it: rng_entropy() where it serves */
     struct metrics *metrics; /* may be NULL */
     bool has_no_writer;      /* no thread: the caller's own writes, in outbox_write (simulation) */
 };

@@ -1,8 +1,6 @@
 /* Two tables: rows by sequence number, and a few named values. */
 #include "engine/record/outbox_store.h"
 
-#include "common/rng.h"
-
 #include <stdlib.h>
 
 static const struct db_migration MIGRATIONS[] = {
@@ -56,7 +54,7 @@ static int set_number(struct outbox_store *s, const char *key, uint64_t v, struc
     return outbox_store_set(s, key, buf_str(&b), e);
 }
 
-static int load_counters(struct outbox_store *s, struct err *e)
+static int load_counters(struct outbox_store *s, uint64_t epoch_seed, struct err *e)
 {
     uint64_t newest = 0;
     int rc;
@@ -74,7 +72,7 @@ static int load_counters(struct outbox_store *s, struct err *e)
     if (s->next_admission == 0)
         s->next_admission = 1;
     if (s->epoch == 0) { /* a new file; 53 bits pass through every JSON reader unharmed */
-        s->epoch = (rng_entropy() >> 11) | 1;
+        s->epoch = (epoch_seed >> 11) | 1;
         TRY(set_number(s, "epoch", s->epoch, e));
     }
     if (s->next_seq <= newest)
@@ -85,14 +83,15 @@ out:
     return rc;
 }
 
-int outbox_store_open(struct outbox_store *s, const char *path, bool sync_full, struct err *e)
+int outbox_store_open(struct outbox_store *s, const char *path, bool sync_full, uint64_t epoch_seed,
+                      struct err *e)
 {
     int rc;
     *s = (struct outbox_store){0};
     TRY(db_open(&s->db, path, sync_full ? DB_SYNC_FULL : DB_SYNC_NORMAL, e));
     TRY(db_migrate(s->db, MIGRATIONS, sizeof MIGRATIONS / sizeof *MIGRATIONS, e));
     TRY(prepare_all(s, e));
-    TRY(load_counters(s, e));
+    TRY(load_counters(s, epoch_seed, e));
     return ERR_OK;
 out:
     outbox_store_close(s);

@@ -12,8 +12,9 @@ struct outbox_store {
     uint64_t crashes;
 };
 
+/* epoch_seed: the epoch of a file that has none. */
 MUST_USE int outbox_store_open(struct outbox_store *s, const char *path, bool sync_full,
-                               struct err *e);
+                               uint64_t epoch_seed, struct err *e);
 void outbox_store_close(struct outbox_store *s);
 /* This process begins to use the file: an earlier one that did not end it well crashed. */
 MUST_USE int outbox_store_begin_life(struct outbox_store *s, struct err *e);

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 struct fixture {
     char dir[40], path[64];
@@ -210,12 +211,34 @@ static void test_bad_ends_are_counted(void **state)
     assert_int_equal(crashes_of(f), 0);
     assert_int_equal(crashes_of(f), 0);
     for (uint64_t n = 1; n <= 2; n++) {
-        assert_ok(outbox_store_open(&store, f->path, false, &e), &e);
+        assert_ok(outbox_store_open(&store, f->path, false, 0, &e), &e);
         assert_ok(outbox_store_begin_life(&store, &e), &e);
         outbox_store_close(&store); /* as a kill does: nothing says that it ended well */
         assert_int_equal(crashes_of(f), n);
         assert_int_equal(crashes_of(f), n);
     }
+}
+
+static uint64_t epoch_from(struct fixture *f, uint64_t seed)
+{
+    struct outbox_store store;
+    struct err e;
+    assert_ok(outbox_store_open(&store, f->path, false, seed, &e), &e);
+    uint64_t epoch = store.epoch;
+    outbox_store_close(&store);
+    return epoch;
+}
+
+/* What is random comes from outside; a file that has its epoch keeps it. */
+static void test_epoch_comes_from_the_seed(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t seed = UINT64_C(0xfedcba9876543210);
+    uint64_t first = epoch_from(f, seed);
+    assert_true(first == (seed >> 11 | 1));
+    assert_true(epoch_from(f, ~seed) == first);
+    assert_int_equal(unlink(f->path), 0);
+    assert_true(epoch_from(f, ~seed) == (~seed >> 11 | 1));
 }
 
 int main(void)
@@ -226,6 +249,7 @@ int main(void)
         cmocka_unit_test_setup(test_full_disk_is_counted_and_recovers, set_up),
         cmocka_unit_test_setup(test_errors_at_open, set_up),
         cmocka_unit_test_setup(test_bad_ends_are_counted, set_up),
+        cmocka_unit_test_setup(test_epoch_comes_from_the_seed, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,7 +205,7 @@ static double us_each(uint64_t start)
 static double judge_all(struct bench *b, int again, struct parts *p)
 {
     static struct score score;
-    struct judge judge = {STR("bench"), &b->set, 1};
+    struct judge judge = {STR("bench"), &b->set, 1, &CLOCK_REAL};
     struct arena scratch;
     struct buf text;
     struct err e = {0};
@@ -332,7 +332,7 @@ static void open_all(struct bench *b, uint32_t workers)
     encode_frames(b);
     struct pipeline_config c = {.outputs = bus_socket_address(b->engine),
                                 .scores = bus_socket_address(b->controller),
-                                .judge = {STR("bench"), &b->set, 1},
+                                .judge = {STR("bench"), &b->set, 1, &CLOCK_REAL},
                                 .workers = workers,
                                 .max_queue = 1024,
                                 .bus = b->verifier_bus,

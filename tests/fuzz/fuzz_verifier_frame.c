@@ -48,7 +48,7 @@ static void expect_decodable(const struct buf *out, struct arena *a)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct check_set *set = open_set();
-    struct judge j = {.verifier = STR("v"), .set = &set, .n_set = 1};
+    struct judge j = {.verifier = STR("v"), .set = &set, .n_set = 1, .clock = &CLOCK_REAL};
     struct arena a;
     struct buf out;
     struct score score;

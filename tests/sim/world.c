@@ -43,7 +43,7 @@ void world_fail(const struct world *w, const char *fmt, ...)
     va_start(args, fmt);
     vprintf(fmt, args);
     va_end(args);
-    printf("\n");
+    printf("\nto see it again, with the same build: %s\n", w->plan.again);
     write_database(w);
     fflush(stdout);
     _exit(1);

@@ -3,10 +3,10 @@
  * The parts are those that serve: admission, outbox, publisher and control client of the engine,
  * the verifier's judge with real checks, the controller's loop over SQLite; they meet on the
  * in-memory bus, which loses, repeats, delays and reorders by seed. Only what computes is made up:
- * tokens come from a random number, and better ones at a lower temperature. The world's random
- * numbers and its time come from one seed. Outbox epochs, arm salts and the measured time of a
- * check are the serving code's own, so a seed gives the same weather, not the same run to the bit.
- * An event is one part doing one thing; audit.h looks after each. One thread. */
+ * tokens come from a random number, and better ones at a lower temperature. Time and every random
+ * number, those of the serving code too, come from the plan and its seed, so the same plan gives
+ * the same run to the bit. An event is one part doing one thing; audit.h looks after each. One
+ * thread. */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
@@ -35,6 +35,7 @@ struct world_plan {
     double operator_acts;  /* chance per event */
     uint64_t outbox_bytes; /* a small one drops rows while nobody takes them */
     bool is_audited;
+    char again[96]; /* the environment that gives this run again, for whoever reads of its end */
 };
 
 /* What the simulator itself knows of a record that its engine stored. */
@@ -128,6 +129,8 @@ void world_run(struct world *w);
 /* After it: what must hold of the whole run, and a replay of its database. */
 void world_end(struct world *w);
 void world_close(struct world *w);
+/* After world_end: equal for runs that are equal in all they left behind. digest.c. */
+uint64_t world_digest(const struct world *w);
 
 /* world_engine.c */
 void sim_engine_start(struct sim_engine *g);

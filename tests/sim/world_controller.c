@@ -13,6 +13,7 @@ void sim_controller_start(struct world *w)
                              .metrics = w->metrics,
                              .board = w->board,
                              .clock = w->clock,
+                             .seed = rng_u64(&w->rng),
                              .version = "sim"};
     WORLD_TRY(w, loop_open(&w->loop, &o, &world_err));
     audit_commit(w->audit, loop_ledger(w->loop));

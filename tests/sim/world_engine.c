@@ -49,6 +49,7 @@ void sim_engine_start(struct sim_engine *g)
     const struct outbox_config oc = {.path = g->path,
                                      .max_bytes = w->plan.outbox_bytes,
                                      .engine = str_from(g->id),
+                                     .epoch_seed = rng_u64(&w->rng),
                                      .has_no_writer = true};
     WORLD_TRY(w, outbox_open(&g->outbox, &oc, &world_err));
     outbox_get_state(g->outbox, &st);

@@ -70,7 +70,7 @@ static void pull(struct sim_verifier *v)
 static bool judge_one(struct world *w, uint32_t at)
 {
     struct sim_verifier *v = &w->verifier;
-    struct judge judge = {STR("v1"), v->set[v->using], WORLD_ROUTES};
+    struct judge judge = {STR("v1"), v->set[v->using], WORLD_ROUTES, &w->clock};
     struct score score;
     struct err e;
     arena_reset(&v->arena);
