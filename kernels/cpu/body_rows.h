@@ -33,12 +33,16 @@ INLINE v16 gated(enum product_mode mode, v16 g, v16 up)
 /* 1 / rms(x) */
 INLINE float norm_scale(const float *x, float eps, uint32_t n)
 {
-    uint32_t whole = n / LANES * LANES;
-    v16 squares = v_set(0);
-    for (uint32_t i = 0; i < whole; i += LANES)
-        squares = v_fma(v_load(x + i), v_load(x + i), squares);
-    float sum = v_sum(squares);
-    for (uint32_t i = whole; i < n; i++)
+    uint32_t whole = n / LANES * LANES, i = 0;
+    v16 squares[4] = {v_set(0), v_set(0), v_set(0), v_set(0)}; /* side by side: each waits */
+    for (; i + 4 * LANES <= whole; i += 4 * LANES)
+        UNROLL(4)
+    for (uint32_t k = 0; k < 4; k++)
+        squares[k] = v_fma(v_load(x + i + k * LANES), v_load(x + i + k * LANES), squares[k]);
+    for (; i < whole; i += LANES)
+        squares[0] = v_fma(v_load(x + i), v_load(x + i), squares[0]);
+    float sum = v_sum(v_add(v_add(squares[0], squares[1]), v_add(squares[2], squares[3])));
+    for (; i < n; i++)
         sum += x[i] * x[i];
     return 1.0f / sqrtf(sum / (float)n + eps);
 }

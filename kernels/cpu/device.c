@@ -37,7 +37,7 @@ static bool has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni") && has_avx2();
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2") && has_avx2();
 }
 #endif
 
@@ -86,7 +86,7 @@ static int no_memory(const char *what, struct err *e)
 
 static bool take_scratch(struct kern_device *d)
 {
-    size_t n_gated = (size_t)QUANT * (d->max_tok > RANKED ? d->max_tok : RANKED);
+    size_t n_gated = (size_t)QUANT * (d->max_tok > BATCH_BLOCKS ? d->max_tok : BATCH_BLOCKS);
     d->scratch = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->scratch);
     for (uint32_t i = 0; d->scratch && i < team_size(d->team); i++) {
         d->scratch[i].gated = memory_take(&d->scratch_memory, n_gated, sizeof(float));

@@ -58,10 +58,13 @@ struct attention {      /* of the step, made by attend_plan.c; arrays are sized 
     uint32_t n_spans, n_members, n_split, n_parts, max_parts;
 };
 
+/* Of gate and up's result, that become struct quant_block at once. */
+enum { BATCH_BLOCKS = 4 * LANES };
+
 struct thread_scratch {
     struct activations own; /* of up to TILE_TOKENS tokens, made by each thread for itself */
     uint64_t job;           /* whose they are */
-    float *gated;           /* rows of gate_up on their way into blocks, see product.c */
+    float *gated;           /* rows of gate_up on their way into blocks: see product.c */
     float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
     uint32_t *words;        /* [2 * d_head][MAX_QUERIES] */
     float *part;            /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */

@@ -39,21 +39,6 @@ INLINE void i_store(int32_t *p, i16 a)
 {
     _mm512_storeu_si512(p, a);
 }
-/* 32 of them as bytes, cut off at -128 and 127. */
-INLINE void i_store_bytes(int8_t *p, i16 a, i16 b)
-{
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
-    __m512i words = _mm512_packs_epi32(a, b), all = _mm512_packs_epi16(words, words);
-    _mm256_storeu_si256((void *)p, _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, all)));
-}
-INLINE int32_t i_sum(i16 a)
-{
-    /* Not the reduction of the header, whose last addition is a signed one: NaN may wrap here. */
-    __m256i s = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
-    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-    h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4E));
-    return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
-}
 INLINE bytes b_load(const uint8_t *p)
 {
     return _mm512_loadu_si512(p);

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, TILE_TOKENS = 6 };
-enum { RANKED = 4 * LANES }; /* blocks of 32 columns that are quantised together */
 enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
@@ -79,7 +78,7 @@ enum { WIDE_WORDS = 3 };
 struct quant_block {
     int8_t fine[QUANT];
     int8_t coarse[WIDE_WORDS][4];
-    uint8_t word[WIDE_WORDS]; /* which words they are, times 8 */
+    uint8_t word[WIDE_WORDS + 1]; /* which words they are, times 8; 0 */
     float scale, sum;
     int32_t minus_sum, minus_eight_sums; /* of q */
 };
@@ -104,6 +103,17 @@ static inline uint32_t tile_of(uint32_t n_tok, uint32_t token)
 struct activations {
     float *value;              /* [n, cols] */
     struct quant_block *quant; /* [tile][cols / 32][TILE_TOKENS] */
+};
+
+/* Up to QUANT_ROWS rows that become blocks; with a weight what norm makes of them, on the way. cols
+ * is a multiple of 32; block i of a row goes to out[i * TILE_TOKENS]. */
+enum { QUANT_ROWS = 16 };
+struct quant_rows {
+    uint32_t n, cols;
+    const float *const *x;
+    struct quant_block *const *out;
+    const float *weight; /* may be NULL */
+    float eps;
 };
 
 enum product_mode {
@@ -161,11 +171,8 @@ struct cpu_isa {
     const char *name;
     /* y = x / rms(x) * weight; y may be x. */
     void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
-    /* x, or with a weight what norm makes of it, on the way. n is a multiple of 32; block i goes to
-     * out[i * TILE_TOKENS]. */
-    void (*quantise)(const float *x, const float *weight, float eps, uint32_t n,
-                     struct quant_block *out);
-    /* n blocks of 32 numbers, at most RANKED, each to its place. */
+    void (*quantise)(const struct quant_rows *rows);
+    /* n blocks of 32 numbers, each to its place. */
     void (*quantise_blocks)(const float *x, uint32_t n, struct quant_block *const *out);
     void (*product)(const struct product *p);
     /* turn: [2][n]: cosines, each twice, then sines, each as -s, s. */

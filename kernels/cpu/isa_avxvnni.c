@@ -9,6 +9,8 @@
 
 #include "kernels/cpu/body_rows.h"
 
+#include "kernels/cpu/quantise_each.h"
+
 #include "kernels/cpu/body_quantise.h"
 
 #include "kernels/cpu/body_unpack.h"
@@ -27,6 +29,6 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_AVXVNNI = {"avxvnni",    row_norm,   row_quantise, blocks_quantise,
+const struct cpu_isa ISA_AVXVNNI = {"avxvnni",    row_norm,   rows_quantise, blocks_quantise,
                                     rows_product, row_rotate, ATTEND_TABLE};
 #endif

@@ -7,6 +7,8 @@
 
 #include "kernels/cpu/body_rows.h"
 
+#include "kernels/cpu/quantise_each.h"
+
 #include "kernels/cpu/body_quantise.h"
 
 #include "kernels/cpu/body_unpack.h"
@@ -25,5 +27,5 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_PLAIN = {"plain",      row_norm,   row_quantise, blocks_quantise,
+const struct cpu_isa ISA_PLAIN = {"plain",      row_norm,   rows_quantise, blocks_quantise,
                                   rows_product, row_rotate, ATTEND_TABLE};

@@ -60,26 +60,42 @@ void cpu_row(const struct kern_buffer *b, uint32_t t, float *y)
         memcpy(y, b->data + (size_t)t * b->width, b->width * sizeof *y);
 }
 
-/* Token t of the job, by every thread for itself or for all. */
-static void prepare(const struct job *j, uint32_t t, const struct activations *a)
+/* Row of token t; made of its blocks where it has no other form. */
+static const float *input_row(const struct job *j, uint32_t t, const struct activations *a)
 {
-    const struct cpu_isa *isa = j->d->isa;
-    uint32_t cols = j->width;
-    const float *x = j->x + (size_t)(j->row ? j->row[t] : t) * cols;
-    const float *weight = j->norm ? j->norm->weight->data : NULL;
-    float eps = j->norm ? j->norm->eps : 0;
-    float *value = a->value + (size_t)t * cols;
-    size_t at = block_index(j->n_tok, t, cols);
-    if (j->x_quant) {
-        values_of(j->x_quant + at, cols, value);
-        x = value;
+    float *value = a->value + (size_t)t * j->width;
+    if (!j->x_quant)
+        return j->x + (size_t)(j->row ? j->row[t] : t) * j->width;
+    values_of(j->x_quant + block_index(j->n_tok, t, j->width), j->width, value);
+    return value;
+}
+
+static void prepare_floats(const struct job *j, const float *x, float *value)
+{
+    if (j->norm)
+        j->d->isa->norm(x, j->norm->weight->data, j->norm->eps, j->width, value);
+    else if (x != value)
+        memcpy(value, x, j->width * sizeof *value);
+}
+
+/* At most QUANT_ROWS tokens of the job, by every thread for itself or for all. */
+static void prepare(const struct job *j, struct team_range tokens, const struct activations *a)
+{
+    const float *x[QUANT_ROWS];
+    struct quant_block *out[QUANT_ROWS];
+    struct quant_rows rows = {.cols = j->width, .x = x, .out = out};
+    if (j->norm) {
+        rows.weight = j->norm->weight->data;
+        rows.eps = j->norm->eps;
+    }
+    for (uint32_t t = tokens.from; t < tokens.to; t++) {
+        x[rows.n] = input_row(j, t, a);
+        out[rows.n++] = a->quant + block_index(j->n_tok, t, j->width);
     }
     if (j->w->has_quant)
-        isa->quantise(x, weight, eps, cols, a->quant + at);
-    if (j->w->has_float && j->norm)
-        isa->norm(x, weight, eps, cols, value);
-    else if (j->w->has_float && x != value)
-        memcpy(value, x, cols * sizeof *value);
+        j->d->isa->quantise(&rows);
+    for (uint32_t t = tokens.from; j->w->has_float && t < tokens.to; t++)
+        prepare_floats(j, x[t - tokens.from], a->value + (size_t)t * j->width);
 }
 
 static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
@@ -87,8 +103,11 @@ static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     const struct job *j = arg;
     struct team_range r = team_share(j->n_tok, share, n_shares);
     (void)thread;
-    for (uint32_t t = r.from; t < r.to; t++)
-        prepare(j, t, &j->d->shared);
+    while (r.from < r.to) {
+        uint32_t to = r.to - r.from < QUANT_ROWS ? r.to : r.from + QUANT_ROWS;
+        prepare(j, (struct team_range){r.from, to}, &j->d->shared);
+        r.from = to;
+    }
 }
 
 static uint32_t rows_of(const struct panel *p, uint32_t group)
@@ -233,7 +252,8 @@ static bool is_prepared_alone(const struct job *j)
  * into blocks: the fourth largest word of 32 rows must be known before the first of them. */
 static uint32_t run_units(const struct job *j, struct team_range units)
 {
-    uint32_t pieces = j->n_tok < RANKED ? RANKED / j->n_tok : 1, most = pieces * GATE_UNITS;
+    uint32_t pieces = j->n_tok < BATCH_BLOCKS ? BATCH_BLOCKS / j->n_tok : 1,
+             most = pieces * GATE_UNITS;
     uint32_t n = units.to - units.from;
     return j->out_quant && n > most ? most : n;
 }
@@ -250,7 +270,7 @@ struct batch {
     const struct cpu_isa *isa;
     const float *gated;
     uint32_t n;
-    struct quant_block *place[RANKED];
+    struct quant_block *place[BATCH_BLOCKS];
 };
 
 static void flush(struct batch *b)
@@ -272,7 +292,7 @@ static void quantise_run(const struct job *j, struct team_range units, const flo
         for (uint32_t slot = 0; slot < end - start; slot++)
             for (uint32_t k = from; k < to; k++) {
                 b.place[b.n++] = tile + (size_t)k * TILE_TOKENS + slot;
-                if (b.n == RANKED)
+                if (b.n == BATCH_BLOCKS)
                     flush(&b);
             }
     }
@@ -309,7 +329,7 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     const struct job *j = arg;
     struct thread_scratch *own = &j->d->scratch[thread];
     if (is_prepared_alone(j) && own->job != j->serial) {
-        prepare(j, 0, &own->own);
+        prepare(j, (struct team_range){0, 1}, &own->own);
         own->job = j->serial;
     }
     const struct activations ready = {j->d->shared.value, j->x_quant};

@@ -64,21 +64,6 @@ INLINE v16 v_pow2(v16 a)
 {
     return _mm512_scalef_ps(_mm512_set1_ps(1.0f), a);
 }
-/* Of each word of four columns of two vectors the largest magnitude: eight. */
-INLINE void v_store_words(float *p, v16 x, v16 y)
-{
-    v16 a = _mm512_abs_ps(x), b = _mm512_abs_ps(y);
-    v16 half = _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-    v16 all = _mm512_max_ps(half, _mm512_permute_ps(half, 0x4E)); /* a, b, a, b of each word */
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
-    _mm256_storeu_ps(p, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)));
-}
-INLINE v16 v_load_every_eighth(const float *p)
-{
-    const __m512i at = _mm512_slli_epi32(
-        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 3);
-    return _mm512_i32gather_ps(at, p, sizeof *p);
-}
 /* The lowest three bits replaced. */
 INLINE v16 v_with_low_bits(v16 x, int bits)
 {
