@@ -139,6 +139,7 @@ int db_open(struct db **out, const char *path, enum db_sync sync, struct err *e)
         "PRAGMA foreign_keys=ON",
         sync == DB_SYNC_FULL ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL",
         "PRAGMA trusted_schema=OFF",
+        "PRAGMA cache_size=-16000",
     };
     for (size_t i = 0; rc == ERR_OK && i < sizeof pragmas / sizeof pragmas[0]; i++)
         rc = db_exec(*out, pragmas[i], e);

@@ -1,6 +1,11 @@
 /* The only file that knows zstd. Level 1: an output is mostly digits (token ids, log
  * probabilities), of which a stronger search finds little more. Frames name their size, so reading
- * needs no guess; a size beyond what the codecs accept is damage. */
+ * needs no guess; a size beyond what the codecs accept is damage.
+ *
+ * What every output says again, names above all, stands in a dictionary (zstd's raw content): a
+ * short one gets four times as small, not half, in 40% of the time. A BLOB begins with its
+ * dictionary's number; a frame without one, as earlier versions wrote them, with zstd's own magic
+ * (RFC 8878 section 3.1.1). */
 #include "controller/store/pack.h"
 
 #include "common/buf.h"
@@ -9,22 +14,41 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-enum { LEVEL = 1, WORTHWHILE_BYTES = 256, MAX_TEXT = 16 * 1024 * 1024 };
+enum { LEVEL = 1, WORTHWHILE_BYTES = 256, MAX_TEXT = 16 * 1024 * 1024, DICTIONARY = 1 };
+
+/* Stored outputs are unreadable without it: it never changes. Another one is number 2 beside it. */
+static const char WORDS[] =
+    "\"finish_reason\":\"length\",\"stratum\":\"long\",\"arm\":\"challenger\",\"messages\":["
+    "{\"role\":\"system\",\"content\":\"\"},{\"role\":\"assistant\",\"content\":\"\"},"
+    "\"metadata\":{\"reference\":"
+    "{\"schema\":\"milepost.output.v1\",\"engine\":\"engine-1\",\"epoch\":1234567890123456,"
+    "\"seq\":1,\"request_id\":\"chatcmpl-0\",\"choice\":0,\"route\":\"default\",\"revision\":1,"
+    "\"arm\":\"champion\",\"experiment\":\"e1\",\"propensity\":1.0,\"stratum\":\"short\","
+    "\"unit\":\"chatcmpl-0\",\"admission\":1,\"desired_version\":1,\"prompt\":\"\",\"text\":\"\","
+    "\"finish_reason\":\"stop\",\"prompt_tokens\":16,\"cached_tokens\":0,\"completion_tokens\":16,"
+    "\"queue_us\":50,\"ttft_us\":1000,\"decode_us\":20000,\"created_us\":1700000000000000,"
+    "\"model\":\"\",\"weights\":\"\",\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
+    "\"effective\":{\"temperature\":0.7,\"top_p\":1.0,\"top_k\":0,\"min_p\":0.0,"
+    "\"repetition_penalty\":1.0,\"presence_penalty\":0.0,\"frequency_penalty\":0.0,"
+    "\"max_new_tokens\":256,\"max_running\":16,\"prefill_chunk\":256},\"metadata\":{},"
+    "\"token_ids\":[],\"logprobs\":[-0.0,-0.00]}";
 
 struct packer {
     ZSTD_CCtx *context;
+    ZSTD_CDict *words;
 };
 
 struct packer *packer_new(void)
 {
     struct packer *p = calloc(1, sizeof *p);
-    if (p)
-        p->context = ZSTD_createCCtx();
-    if (p && !p->context) {
-        free(p);
+    if (!p)
         return NULL;
-    }
-    return p;
+    p->context = ZSTD_createCCtx();
+    p->words = ZSTD_createCDict(WORDS, sizeof WORDS - 1, LEVEL);
+    if (p->context && p->words)
+        return p;
+    packer_free(p);
+    return NULL;
 }
 
 void packer_free(struct packer *p)
@@ -32,6 +56,7 @@ void packer_free(struct packer *p)
     if (!p)
         return;
     ZSTD_freeCCtx(p->context);
+    ZSTD_freeCDict(p->words);
     free(p);
 }
 
@@ -41,18 +66,20 @@ int packer_pack(struct packer *p, struct str text, struct arena *a, struct packe
     *out = (struct packed){.bytes = text};
     if (text.n < WORTHWHILE_BYTES)
         return ERR_OK;
-    size_t cap = ZSTD_compressBound(text.n);
+    size_t cap = 1 + ZSTD_compressBound(text.n);
     char *to = arena_alloc(a, cap);
     if (!to)
         return err_set(e, ERR_NOMEM, "no memory to pack an output");
-    size_t n = ZSTD_compressCCtx(p->context, to, cap, text.p, text.n, LEVEL);
-    if (!ZSTD_isError(n) && n < text.n)
-        *out = (struct packed){.bytes = {to, n}, .is_frame = true};
+    to[0] = DICTIONARY;
+    size_t n = ZSTD_compress_usingCDict(p->context, to + 1, cap - 1, text.p, text.n, p->words);
+    if (!ZSTD_isError(n) && n + 1 < text.n)
+        *out = (struct packed){.bytes = {to, n + 1}, .is_frame = true};
     return ERR_OK;
 }
 
 struct unpacker {
     ZSTD_DCtx *context;
+    ZSTD_DDict *words;
     struct buf text;
 };
 
@@ -70,22 +97,34 @@ void unpacker_free(struct unpacker *u)
     if (!u)
         return;
     ZSTD_freeDCtx(u->context);
+    ZSTD_freeDDict(u->words);
     buf_free(&u->text);
     free(u);
 }
 
-static int unpack(struct unpacker *u, struct str frame, struct str *out, struct err *e)
+/* 150 KB, for walks that meet no frame. */
+static bool make_context(struct unpacker *u)
 {
+    if (!u->context)
+        u->context = ZSTD_createDCtx();
+    if (!u->words)
+        u->words = ZSTD_createDDict(WORDS, sizeof WORDS - 1);
+    return u->context && u->words;
+}
+
+static int unpack(struct unpacker *u, struct str blob, struct str *out, struct err *e)
+{
+    bool has_words = blob.n && blob.p[0] == DICTIONARY;
+    struct str frame = str_slice(blob, has_words, blob.n);
     unsigned long long size = ZSTD_getFrameContentSize(frame.p, frame.n);
     buf_reset(&u->text);
     if (size > MAX_TEXT) /* unknown and error are larger than any size */
         return err_set(e, ERR_CORRUPT, "a stored output is not a zstd frame of at most %d bytes",
                        MAX_TEXT);
-    if (!u->context) /* 150 KB, for walks that meet no frame */
-        u->context = ZSTD_createDCtx();
-    if (!u->context || !buf_reserve(&u->text, (size_t)size + 1))
+    if (!make_context(u) || !buf_reserve(&u->text, (size_t)size + 1))
         return err_set(e, ERR_NOMEM, "no memory to unpack an output");
-    size_t n = ZSTD_decompressDCtx(u->context, u->text.p, (size_t)size, frame.p, frame.n);
+    size_t n = ZSTD_decompress_usingDDict(u->context, u->text.p, (size_t)size, frame.p, frame.n,
+                                          has_words ? u->words : NULL);
     if (ZSTD_isError(n))
         return err_set(e, ERR_CORRUPT, "a stored output is damaged: %s", ZSTD_getErrorName(n));
     *out = (struct str){u->text.p, n};

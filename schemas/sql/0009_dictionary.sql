@@ -1,0 +1,2 @@
+-- From here on a BLOB in bodies.packed may begin with the number of a dictionary (controller/store/
+-- pack.c), the zstd frame behind it; one that begins with the frame itself has none. No table changes.
