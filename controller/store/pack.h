@@ -1,4 +1,5 @@
-/* controller/store/pack.h - outputs' texts, small on disk: zstd frames (RFC 8878) with a dictionary.
+/* controller/store/pack.h - outputs' texts, small on disk: zstd frames (RFC 8878) with a
+ * dictionary.
  *
  * What does not become smaller stays text. A packer belongs to one thread. */
 #ifndef CONTROLLER_STORE_PACK_H
