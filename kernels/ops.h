@@ -111,11 +111,11 @@ struct kern_ops {
     /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. */
     MUST_USE int (*run)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
 
-    /* run in two: start returns when the body does, which must not wait for the device; finish
-     * waits for the oldest started. At most two are under way, no run beside them. NULL: only run.
-     */
+    /* run in two: start returns when body does, which must not wait for the device; finish waits
+     * for the oldest started. At most two are under way, no run beside them. NULL: only run. */
     MUST_USE int (*start)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
     MUST_USE int (*finish)(struct kern_device *d, struct err *e);
+    bool (*can_overlap)(const struct kern_device *d); /* with start: a second one gains something */
 
     /* Host work inside run: fn(arg, i, thread), i below n, thread below n_threads. */
     void (*each)(struct kern_device *d, uint32_t n,
@@ -172,16 +172,16 @@ struct kern_ops {
                       const struct kern_matrix *w, const struct kern_draw *draw,
                       struct kern_drawn *drawn, float *logits);
 
-    /* With the other ranks of a model, on this device's memory, in the order of the ops (comm.h).
-     * join: once, before the first step, by every rank; keeps host. NULL, and the next three: a
-     * model reads and writes buffers and talks through host memory. */
+    /* With the other ranks of a model, on the device, in the order of the ops (comm.h). join: once,
+     * before the first step, by every rank; keeps host. NULL, as the next three: a model talks
+     * through host memory. */
     MUST_USE int (*join)(struct kern_device *d, struct comm *host, struct err *e);
     /* to = sum over the ranks of from. Both may be one. */
     void (*sum)(struct kern_device *d, const struct kern_buffer *from, struct kern_buffer *to,
                 uint32_t n_tok);
     /* x of rank 0, to all. */
     void (*share)(struct kern_device *d, struct kern_buffer *x, uint32_t n_tok);
-    /* Time of both, of the steps that are done. */
+    /* Time of both, of the calls that are done. */
     uint64_t (*comm_us)(const struct kern_device *d);
 
     /* For tests: rows 0..n-1 of a buffer, host memory [n, width]. Inside run. */

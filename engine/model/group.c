@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD_WORDS = 5, MAX_WORDS = 1 << 26 };
+/* LOOK_MS: a step that nothing follows is waited for after this, so that its error is seen. */
+enum { HEAD_WORDS = 5, MAX_WORDS = 1 << 26, LOOK_MS = 100 };
 
 struct group {
     struct comm *comm;
@@ -227,6 +228,12 @@ static int read_step(struct model *m, uint32_t n_words, struct model_batch *b, s
     }
     b->block_table = g->table;
     return ERR_OK;
+}
+
+bool group_is_called(struct model *m)
+{
+    struct comm *c = m->group->comm;
+    return c->ops->is_called(c, 0, LOOK_MS);
 }
 
 int group_receive(struct model *m, struct model_batch *out, struct err *e)

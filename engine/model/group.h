@@ -29,6 +29,8 @@ const size_t *group_widths(const struct model *m);
 
 /* Rank 0. With m->is_drawn. */
 void group_send(struct model *m, const struct model_batch *b);
+/* The others: whether there is a next batch, or the group is over; waits a moment for it. */
+bool group_is_called(struct model *m);
 /* The others: the next batch and m->is_drawn, until the next call. ERR_CANCELLED: there is nothing
  * more. */
 MUST_USE int group_receive(struct model *m, struct model_batch *out, struct err *e);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BATCH_TOKENS = 1 << 16, MAX_KV_BLOCKS = 1 << 22 };
+enum { MAX_BATCH_TOKENS = 1 << 16, MAX_KV_BLOCKS = 1 << 22, MAX_UNDER_WAY = 2 /* ops.h */ };
 
 _Static_assert((int)MODEL_KV_INT8 == (int)KERN_KV_INT8 && (int)MODEL_KV_BF16 == (int)KERN_KV_BF16 &&
                    (int)MODEL_KV_FP8 == (int)KERN_KV_FP8,
@@ -193,7 +193,7 @@ bool model_can_draw(const struct model *m)
 
 bool model_can_overlap(const struct model *m)
 {
-    return m->can_draw && !m->options.ranks;
+    return m->can_draw && m->ops->can_overlap(m->device);
 }
 
 int model_start(struct model *m, const struct model_batch *batch, const struct kern_draw *draw,
@@ -223,20 +223,51 @@ int model_finish(struct model *m, struct err *e)
     return rc == ERR_OK ? group_error(m, e) : rc;
 }
 
+static int finish_all(struct model *m, uint32_t *n_under_way, struct err *e)
+{
+    int rc = ERR_OK;
+    for (; *n_under_way; --*n_under_way)
+        rc = rc == ERR_OK ? model_finish(m, e) : model_finish(m, NULL);
+    return rc;
+}
+
+/* As rank 0 began it: with or without waiting for it. */
+static int follow_step(struct model *m, const struct model_batch *batch, uint32_t *n_under_way,
+                       struct err *e)
+{
+    struct step s = {m, batch, NULL};
+    int rc;
+    if (!m->is_drawn) {
+        TRY(finish_all(m, n_under_way, e));
+        return forward(m, batch, NULL, e);
+    }
+    TRY(m->ops->start(m->device, run_step, &s, e));
+    m->n_drawn = batch->n_row;
+    ++*n_under_way;
+out:
+    return rc;
+}
+
 int model_follow(struct model *m, struct err *e)
 {
     struct model_batch batch;
+    uint32_t n_under_way = 0;
     int rc;
     for (;;) {
+        if (n_under_way == MAX_UNDER_WAY || (n_under_way && !group_is_called(m))) {
+            n_under_way--;
+            TRY(model_finish(m, e));
+            continue;
+        }
         TRY(group_receive(m, &batch, e));
         TRY(check_batch(m, &batch, e));
-        TRY(forward(m, &batch, NULL, e));
+        TRY(follow_step(m, &batch, &n_under_way, e));
     }
 out:
-    if (rc == ERR_CANCELLED)
-        return ERR_OK;
-    group_abort(m, e);
-    return rc;
+    if (rc != ERR_CANCELLED)
+        group_abort(m, e);
+    (void)!finish_all(m, &n_under_way, NULL);
+    return rc == ERR_CANCELLED ? ERR_OK : rc;
 }
 
 uint64_t model_comm_us(const struct model *m)

@@ -95,7 +95,7 @@ MUST_USE int model_start(struct model *m, const struct model_batch *batch,
                          const struct kern_draw *draw, struct kern_drawn *drawn, float *logits,
                          struct err *e);
 MUST_USE int model_finish(struct model *m, struct err *e);
-/* Whether starting a second step makes sense: ranks wait for each other inside one. */
+/* Whether starting a second step early gains something. */
 bool model_can_overlap(const struct model *m);
 /* On the other ranks: computes what rank 0 runs until it closes its model (ERR_OK) or the group
  * ends (ERR_DEVICE). */

@@ -40,6 +40,7 @@ struct comm_call {
 };
 
 struct comm_ops;
+struct dev_event;
 struct dev_ops;
 struct dev_stream;
 
@@ -52,6 +53,7 @@ struct comm {
 struct comm_ops {
     const char *name, *summary;
     bool is_of_device; /* where buffers are */
+    bool is_at_once;   /* of device memory: calls are done when they return, not in the stream */
     /* Rank 0 calls it once before it starts the others, which join with the same text. */
     MUST_USE int (*make_id)(uint32_t size, char id[COMM_ID_BYTES], struct err *e);
     /* Blocks until all have joined, ten seconds at most. Both are NULL for groups over another. */
@@ -82,10 +84,15 @@ struct comm_ops {
     /* The group's error, ERR_OK while it is whole. Any thread, does not block. */
     int (*error)(struct comm *c, struct err *e);
 
-    /* Of device memory: blocks until the stream has done all calls, or the group is over. */
-    MUST_USE int (*finish)(struct comm *c, struct err *e);
+    /* Of device memory: blocks until the stream has reached `end`, an event of the caller's, or
+     * with NULL has done all calls; or until the group is over. */
+    MUST_USE int (*finish)(struct comm *c, struct dev_event *end, struct err *e);
     /* Of device memory: time of the calls that `finish` has seen, since the group was opened. */
     uint64_t (*busy_us)(const struct comm *c);
+
+    /* Of host memory: whether `rank` has come to the call that this rank has yet to make, or the
+     * group is over; looks for as long as wait_ms, or less. */
+    bool (*is_called)(struct comm *c, uint32_t rank, uint32_t wait_ms);
 
     /* Of host memory, for a group over it. announce: the next call of that group; an error as soon
      * as two ranks' differ; does not wait. watch: an error when a rank has ended or the group is

@@ -14,10 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_TIMED = 512,
-    LOOK_EVERY = 256
-}; /* calls between two finishes; rounds between two looks */
+enum { MAX_TIMED = 1024, LOOK_EVERY = 256 }; /* calls under way; rounds between two looks */
 
 #define FUNCTIONS(X)                                                                               \
     X(ncclGetUniqueId)                                                                             \
@@ -52,8 +49,9 @@ struct nccl {
     ncclComm_t comm; /* NULL: aborted */
     float *scratch;  /* of a barrier */
     uint64_t turn, busy_us;
-    struct timed timed[MAX_TIMED];
-    uint32_t n_timed, n_events;
+    struct timed timed[MAX_TIMED]; /* a ring: calls that no finish has seen done */
+    uint32_t n_begun, n_seen;      /* of all that were timed */
+    bool is_timed;                 /* the call being made */
 };
 
 #define STRING_OF(x)  #x
@@ -95,15 +93,35 @@ static int told(struct nccl *n, ncclResult_t rc, const char *call, struct err *e
     return n->host->ops->error(n->host, e);
 }
 
-static struct timed *next_timed(struct nccl *n)
+/* Calls past the room are made untimed. */
+static void begin_timed(struct nccl *n)
 {
-    struct timed *t = n->n_timed < MAX_TIMED ? &n->timed[n->n_timed] : NULL;
-    if (t && n->n_timed == n->n_events) {
+    struct timed *t = &n->timed[n->n_begun % MAX_TIMED];
+    n->is_timed = n->n_begun - n->n_seen < MAX_TIMED;
+    if (!n->is_timed)
+        return;
+    if (!t->from) {
         t->from = n->dev->event_open();
         t->to = n->dev->event_open();
-        n->n_events++;
     }
-    return t;
+    n->dev->record(t->from, n->stream);
+}
+
+static void end_timed(struct nccl *n)
+{
+    if (n->is_timed)
+        n->dev->record(n->timed[n->n_begun++ % MAX_TIMED].to, n->stream);
+    n->is_timed = false;
+}
+
+static void count_done(struct nccl *n)
+{
+    for (; n->n_seen != n->n_begun; n->n_seen++) {
+        const struct timed *t = &n->timed[n->n_seen % MAX_TIMED];
+        if (!n->dev->is_reached(t->to))
+            return;
+        n->busy_us += (uint64_t)(1e3f * n->dev->elapsed_ms(t->from, t->to));
+    }
 }
 
 /* Before a call: is the group whole, do the others mean the same? */
@@ -120,16 +138,14 @@ static int begin(struct nccl *n, enum comm_op op, enum comm_type t, size_t count
     int rc = n->host->ops->announce(n->host, call, e);
     if (rc != ERR_OK)
         end(n, "announced");
-    struct timed *timed = rc == ERR_OK ? next_timed(n) : NULL;
-    if (timed)
-        n->dev->record(timed->from, n->stream);
+    else
+        begin_timed(n);
     return rc;
 }
 
 static int after(struct nccl *n, ncclResult_t rc, const char *call, struct err *e)
 {
-    if (n->n_timed < MAX_TIMED)
-        n->dev->record(n->timed[n->n_timed++].to, n->stream);
+    end_timed(n);
     return told(n, rc, call, e);
 }
 
@@ -186,6 +202,8 @@ static int check_counts(struct nccl *n, const size_t *n_send, const size_t *n_re
     size_t all[COMM_MAX_RANKS * COMM_MAX_RANKS];
     uint32_t size = n->base.size, rank = n->base.rank;
     int rc = n->host->ops->all_gather(n->host, n_send, size * sizeof *n_send, all, COMM_BYTE, e);
+    if (rc != ERR_OK)
+        end(n, "compared");
     for (uint32_t r = 0; r < size && rc == ERR_OK; r++) {
         size_t sent = all[r * size + rank];
         char why[120];
@@ -206,9 +224,9 @@ static int nccl_all_to_all_v(struct comm *c, const void *send, const size_t *n_s
     struct nccl *n = (struct nccl *)c;
     const char *from = send;
     char *to = recv;
-    int rc = check_counts(n, n_send, n_recv, e);
+    int rc = begin(n, COMM_ALL_TO_ALL_V, t, 0, 0, e); /* first: one in another call never comes */
     if (rc == ERR_OK)
-        rc = begin(n, COMM_ALL_TO_ALL_V, t, 0, 0, e);
+        rc = check_counts(n, n_send, n_recv, e);
     if (rc != ERR_OK)
         return rc;
     ncclResult_t result = n->call.ncclGroupStart();
@@ -273,23 +291,30 @@ static int look(struct nccl *n, struct err *e)
     return rc;
 }
 
-static int nccl_finish(struct comm *c, struct err *e)
+static bool is_reached(const struct nccl *n, struct dev_event *end)
+{
+    return end ? n->dev->is_reached(end) : n->dev->is_done(n->stream);
+}
+
+static int nccl_finish(struct comm *c, struct dev_event *end_of_step, struct err *e)
 {
     struct nccl *n = (struct nccl *)c;
     int rc = nccl_error(c, e);
-    for (uint32_t i = 0; rc == ERR_OK && n->comm && !n->dev->is_done(n->stream); i++) {
+    for (uint32_t i = 0; rc == ERR_OK && n->comm && !is_reached(n, end_of_step); i++) {
         if (i % LOOK_EVERY == LOOK_EVERY - 1) {
             rc = look(n, e);
             sched_yield();
         }
     }
-    if (rc != ERR_OK)
+    if (rc != ERR_OK) {
         end(n, "ended");
-    int last = n->dev->sync(n->stream, rc == ERR_OK ? e : NULL);
-    for (uint32_t i = 0; i < n->n_timed && rc == ERR_OK && last == ERR_OK; i++)
-        n->busy_us += (uint64_t)(1e3f * n->dev->elapsed_ms(n->timed[i].from, n->timed[i].to));
-    n->n_timed = 0;
-    return rc == ERR_OK ? last : rc;
+        (void)!n->dev->sync(n->stream, NULL);
+        return rc;
+    }
+    rc = end_of_step ? n->dev->await(end_of_step, e) : n->dev->sync(n->stream, e);
+    if (rc == ERR_OK)
+        count_done(n);
+    return rc;
 }
 
 static uint64_t nccl_busy_us(const struct comm *c)
@@ -305,7 +330,7 @@ static void nccl_leave(struct comm *c)
         return;
     if (n->comm)
         (void)n->call.ncclCommAbort(n->comm);
-    for (uint32_t i = 0; i < n->n_events; i++) {
+    for (uint32_t i = 0; i < MAX_TIMED && n->timed[i].from; i++) {
         n->dev->event_close(n->timed[i].from);
         n->dev->event_close(n->timed[i].to);
     }

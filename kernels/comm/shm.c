@@ -425,6 +425,12 @@ static int shm_watch(struct comm *c, struct err *e)
     return group_error(c, e);
 }
 
+static bool shm_is_called(struct comm *c, uint32_t rank, uint32_t wait_ms)
+{
+    struct shm *s = (struct shm *)c;
+    return comm_area_wait(s->area, rank, s->turn + 1, wait_ms) || atomic_load(&s->area->broken);
+}
+
 static void shm_leave(struct comm *c)
 {
     struct shm *s = (struct shm *)c;
@@ -485,6 +491,7 @@ const struct comm_ops COMM_SHM = {
     .barrier = shm_barrier,
     .abort = group_abort,
     .error = group_error,
+    .is_called = shm_is_called,
     .announce = shm_announce,
     .watch = shm_watch,
 };

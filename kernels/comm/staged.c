@@ -180,11 +180,13 @@ static int staged_error(struct comm *c, struct err *e)
     return host->ops->error(host, e);
 }
 
-static int staged_finish(struct comm *c, struct err *e)
+static int staged_finish(struct comm *c, struct dev_event *end, struct err *e)
 {
     struct staged *s = (struct staged *)c;
     int rc = staged_error(c, e);
-    return rc == ERR_OK ? s->dev->sync(s->stream, e) : rc;
+    if (rc != ERR_OK)
+        return rc;
+    return end ? s->dev->await(end, e) : s->dev->sync(s->stream, e);
 }
 
 static uint64_t staged_busy_us(const struct comm *c)
@@ -206,6 +208,7 @@ static const struct comm_ops STAGED = {
     .name = "staged",
     .summary = "device memory, through the host's",
     .is_of_device = true,
+    .is_at_once = true,
     .leave = staged_leave,
     .all_reduce = staged_all_reduce,
     .all_gather = staged_all_gather,

@@ -78,6 +78,8 @@ struct dev_ops {
 
     /* Whether nothing is left to do, or it failed (sync tells). Does not block. */
     bool (*is_done)(struct dev_stream *s);
+    /* The same of what stands before the event. */
+    bool (*is_reached)(struct dev_event *v);
 };
 
 #ifdef __cplusplus

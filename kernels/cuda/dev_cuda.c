@@ -215,6 +215,11 @@ static bool cuda_is_done(struct dev_stream *s)
     return cudaStreamQuery(stream_of(s)) != cudaErrorNotReady;
 }
 
+static bool cuda_is_reached(struct dev_event *v)
+{
+    return cudaEventQuery((cudaEvent_t)v) != cudaErrorNotReady;
+}
+
 const struct dev_ops DEV_CUDA = {
     .name = "cuda",
     .is_here = cuda_is_here,
@@ -244,4 +249,5 @@ const struct dev_ops DEV_CUDA = {
     .gemm_ready = cublas_ready,
     .gemm = cuda_gemm,
     .is_done = cuda_is_done,
+    .is_reached = cuda_is_reached,
 };

@@ -160,8 +160,9 @@ void device_share(struct kern_device *d, struct kern_buffer *x, uint32_t n_tok);
 /* Rows of logits whose columns the ranks have, on the first of them; NULL on the others. */
 const float *device_gather(struct kern_device *d, uint32_t n_row, uint32_t n_mine);
 uint64_t device_comm_us(const struct kern_device *d);
-/* Waits for the step's collectives; the group's error, then and later. */
-MUST_USE int device_ranks_finish(struct kern_device *d, struct err *e);
+bool device_can_overlap(const struct kern_device *d);
+/* Waits for the collectives before `end`; the group's error, then and later. */
+MUST_USE int device_ranks_finish(struct kern_device *d, struct dev_event *end, struct err *e);
 
 /* The backend's functions, the same for every device. */
 MUST_USE int device_open(struct kern_device **out, const struct kern_options *o,
@@ -192,6 +193,6 @@ void device_read(struct kern_device *d, const struct kern_buffer *b, float *dst,
     .mixer = device_mixer, .mix = device_mix, .add = device_add, .attention = device_attention,    \
     .head = device_head, .draws = device_draws, .head_draw = device_head_draw,                     \
     .write = device_write, .read = device_read, .sum = device_sum, .share = device_share,          \
-    .comm_us = device_comm_us
+    .comm_us = device_comm_us, .can_overlap = device_can_overlap
 
 #endif

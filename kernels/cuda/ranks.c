@@ -89,11 +89,17 @@ uint64_t device_comm_us(const struct kern_device *d)
     return d->ranks.comm ? d->ranks.comm->ops->busy_us(d->ranks.comm) : 0;
 }
 
-int device_ranks_finish(struct kern_device *d, struct err *e)
+/* Sums through the host are done inside start, and with them what the stream did before. */
+bool device_can_overlap(const struct kern_device *d)
+{
+    return !d->ranks.comm || !d->ranks.comm->ops->is_at_once;
+}
+
+int device_ranks_finish(struct kern_device *d, struct dev_event *end, struct err *e)
 {
     struct comm *c = d->ranks.comm;
     if (c && d->ranks.error.code == ERR_OK)
-        (void)!c->ops->finish(c, &d->ranks.error);
+        (void)!c->ops->finish(c, end, &d->ranks.error);
     if (d->ranks.error.code == ERR_OK)
         return ERR_OK;
     return err_set(e, ERR_DEVICE, "ranks: %s", d->ranks.error.msg);

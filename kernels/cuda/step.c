@@ -197,7 +197,7 @@ void device_begin(struct kern_device *d, const struct kern_step *step, struct ke
     size_t words = 4 * (size_t)n + (size_t)n_rows * stride;
     words = plan_attention(d, step, kv, words);
     d->dev->copy(d->stage, at, words * sizeof *at, DEV_TO_DEVICE, d->stream);
-    if (names_rows(step))
+    if (names_rows(step) && d->draw.on_device.before) /* else another rank draws and embeds */
         device_keep_drawn(d);
     slot->is_staged = true;
     d->kv = kv;

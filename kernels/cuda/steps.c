@@ -69,7 +69,7 @@ int device_finish(struct kern_device *d, struct err *e)
 {
     struct step_slot *s = &d->steps.slot[d->steps.n_finished++ % MAX_UNDER_WAY];
     d->dev->enter(d->index);
-    int rc = device_ranks_finish(d, e);
+    int rc = device_ranks_finish(d, s->done, e);
     if (rc == ERR_OK)
         rc = d->dev->await(s->done, e);
     for (uint32_t r = 0; rc == ERR_OK && r < s->n_drawn; r++) {

@@ -321,6 +321,12 @@ static bool simt_is_done(dev_stream *s)
     return s->queue.empty() || !step_any() || s->queue.empty();
 }
 
+static bool simt_is_reached(dev_event *v)
+{
+    locked l(lock);
+    return v->done >= v->recorded || !step_any() || v->done >= v->recorded;
+}
+
 extern "C" const struct dev_ops DEV_SIMT = {
     "simt",           simt_is_here,
     simt_open,        simt_enter,
@@ -336,6 +342,7 @@ extern "C" const struct dev_ops DEV_SIMT = {
     simt_capture_end, simt_graph_launch,
     simt_graph_close, simt_gemm_ready,
     simt_gemm,        simt_is_done,
+    simt_is_reached,
 };
 
 extern "C" {

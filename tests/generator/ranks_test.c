@@ -1,5 +1,6 @@
 /* One model on several processes gives the tokens of one process: each architecture, two and four
- * ranks, mixed batches; and an end that every rank sees, whoever fails. */
+ * ranks, mixed batches, a step begun while the one before is under way; and an end that every rank
+ * sees, whoever fails. */
 #include "common/test.h"
 
 #include "engine/model/arch.h"
@@ -7,6 +8,7 @@
 #include "kernels/comm/comm.h"
 #include "kernels/cuda/device.h"
 #include "kernels/draw.h"
+#include "kernels/simt/simt.h"
 #include "tests/harness/tiny_model.h"
 
 #include <math.h>
@@ -14,8 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HAS_EMULATOR = 0 }; /* minutes under a sanitizer */
+#else
+enum { HAS_EMULATOR = 1 };
+#endif
 
 enum { N_SEQ = 3, N_NEW = 24, N_BLOCKS = 32, MAX_TOK = 64, MAX_VOCAB = 1024 };
 
@@ -78,48 +87,126 @@ static int draw(struct model *m, const struct model_batch *b, float *logits, str
 
 /* Three prompts of 5, 18 and 31 tokens in one batch, then a token of each at a time; the last one
  * goes on in copies of its blocks. */
-static int generate(struct model *m, struct run *out, struct err *e)
-{
-    static const uint32_t PROMPT[N_SEQ] = {5, 18, 31};
-    uint32_t n_vocab = model_get_info(m)->n_vocab, table[N_SEQ][4], length[N_SEQ] = {0};
-    const uint32_t *tables[N_SEQ] = {table[0], table[1], table[2]};
-    uint32_t original[2], copy[2] = {N_BLOCKS - 2, N_BLOCKS - 1};
-    float *logits = malloc(sizeof *logits * N_SEQ * n_vocab);
+struct work {
+    uint32_t table[N_SEQ][4], length[N_SEQ], original[2], copy[2];
+    const uint32_t *tables[N_SEQ];
     int32_t token[MAX_TOK];
     uint32_t position[MAX_TOK], seq[MAX_TOK], row[N_SEQ];
-    int rc = ERR_OK;
-    for (uint32_t s = 0; s < N_SEQ; s++)
+};
+
+static void init_work(struct work *w)
+{
+    *w = (struct work){.copy = {N_BLOCKS - 2, N_BLOCKS - 1}};
+    for (uint32_t s = 0; s < N_SEQ; s++) {
+        w->tables[s] = w->table[s];
         for (uint32_t b = 0; b < 4; b++)
-            table[s][b] = (s * 4 + b) * 7 % (N_BLOCKS - 2);
-    memcpy(original, table[N_SEQ - 1], sizeof original);
-    for (uint32_t step = 0; step < N_NEW && rc == ERR_OK; step++) {
-        uint32_t n = 0;
-        for (uint32_t s = 0; s < N_SEQ; s++) {
-            for (uint32_t k = step == 0 ? PROMPT[s] : 1; k > 0; k--) {
-                token[n] = step ? out->token[s][step - 1] : (int32_t)((n * 37 + s) % n_vocab);
-                position[n] = length[s]++;
-                seq[n++] = s;
-            }
-            row[s] = n - 1;
+            w->table[s][b] = (s * 4 + b) * 7 % (N_BLOCKS - 2);
+    }
+    memcpy(w->original, w->table[N_SEQ - 1], sizeof w->original);
+}
+
+/* last: the tokens to go on with, those of a step's rows. */
+static struct model_batch next_batch(struct work *w, uint32_t step, uint32_t n_vocab,
+                                     const int32_t *last)
+{
+    static const uint32_t PROMPT[N_SEQ] = {5, 18, 31};
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < N_SEQ; s++) {
+        for (uint32_t k = step == 0 ? PROMPT[s] : 1; k > 0; k--) {
+            w->token[n] = step ? last[s] : (int32_t)((n * 37 + s) % n_vocab);
+            w->position[n] = w->length[s]++;
+            w->seq[n++] = s;
         }
-        const struct model_batch b = {.n_tok = n,
-                                      .token = token,
-                                      .position = position,
-                                      .seq = seq,
-                                      .block_table = tables,
-                                      .n_row = N_SEQ,
-                                      .row_token = row,
-                                      .n_copy = step == 1 ? 2 : 0,
-                                      .copy_from = original,
-                                      .copy_to = copy};
-        if (step == 1)
-            memcpy(table[N_SEQ - 1], copy, sizeof copy);
+        w->row[s] = n - 1;
+    }
+    if (step == 1)
+        memcpy(w->table[N_SEQ - 1], w->copy, sizeof w->copy);
+    return (struct model_batch){.n_tok = n,
+                                .token = w->token,
+                                .position = w->position,
+                                .seq = w->seq,
+                                .block_table = w->tables,
+                                .n_row = N_SEQ,
+                                .row_token = w->row,
+                                .n_copy = step == 1 ? 2 : 0,
+                                .copy_from = w->original,
+                                .copy_to = w->copy};
+}
+
+static int generate(struct model *m, struct run *out, struct err *e)
+{
+    uint32_t n_vocab = model_get_info(m)->n_vocab;
+    float *logits = malloc(sizeof *logits * N_SEQ * n_vocab);
+    int32_t last[N_SEQ] = {0};
+    struct work w;
+    int rc = ERR_OK;
+    init_work(&w);
+    for (uint32_t step = 0; step < N_NEW && rc == ERR_OK; step++) {
+        const struct model_batch b = next_batch(&w, step, n_vocab, last);
         rc = draw(m, &b, logits, out, step, e);
+        for (uint32_t s = 0; s < N_SEQ; s++)
+            last[s] = out->token[s][step];
     }
     memcpy(out->logits, logits + (size_t)(N_SEQ - 1) * n_vocab, n_vocab * sizeof *logits);
     out->comm_us = model_comm_us(m);
     free(logits);
     return rc;
+}
+
+/* The same, each step begun before the one before is waited for, whose tokens stay where they are.
+ */
+static int generate_ahead(struct model *m, struct run *out, struct err *e)
+{
+    static const int32_t ROWS[N_SEQ] = {-1, -2, -3};
+    static const struct kern_draw GREEDY = {.repetition = 1, .top_p = 1};
+    const struct kern_draw wanted[N_SEQ] = {GREEDY, GREEDY, GREEDY};
+    struct kern_drawn drawn[2][N_SEQ];
+    struct work w;
+    uint32_t n_under_way = 0;
+    int rc = ERR_OK;
+    init_work(&w);
+    for (uint32_t step = 0; step <= N_NEW && rc == ERR_OK; step++) {
+        if (step < N_NEW) {
+            const struct model_batch b = next_batch(&w, step, model_get_info(m)->n_vocab, ROWS);
+            rc = model_start(m, &b, wanted, drawn[step % 2], NULL, e);
+            n_under_way += rc == ERR_OK;
+        }
+        if (step == 0 || rc != ERR_OK)
+            continue;
+        rc = model_finish(m, e);
+        n_under_way--;
+        for (uint32_t s = 0; s < N_SEQ; s++)
+            out->token[s][step - 1] = drawn[(step - 1) % 2][s].token;
+    }
+    for (; n_under_way; n_under_way--)
+        (void)!model_finish(m, NULL);
+    return rc;
+}
+
+/* What rank 1 does: 's' a step is started, 'f' one is waited for. Memory of all processes. */
+static struct notes {
+    uint32_t n;
+    char note[4 * N_NEW];
+} * notes;
+static const struct kern_ops *plain;
+static uint64_t fail_launch; /* rank 1's device breaks there; 0: never */
+
+static void put(char what)
+{
+    if (notes->n + 1 < sizeof notes->note)
+        notes->note[notes->n++] = what;
+}
+
+static int noted_start(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e)
+{
+    put('s');
+    return plain->start(d, body, arg, e);
+}
+
+static int noted_finish(struct kern_device *d, struct err *e)
+{
+    put('f');
+    return plain->finish(d, e);
 }
 
 /* A follower's exit code is its err_code. */
@@ -128,11 +215,20 @@ static int follow(const char *path, const char *backend, const char *id, uint32_
 {
     struct comm *c;
     struct model *m;
+    struct err e;
     int rc = COMM_SHM.join(&c, id, rank, size, NULL);
     if (rc == ERR_OK)
         rc = open_model(&m, path, backend, c, NULL);
     if (rc == ERR_OK) {
-        rc = model_follow(m, NULL);
+        plain = m->ops;
+        struct kern_ops noted = *plain;
+        noted.start = noted_start;
+        noted.finish = noted_finish;
+        if (notes && rank == 1)
+            m->ops = &noted;
+        if (rank == 1)
+            simt_fail_launch(fail_launch);
+        rc = model_follow(m, &e);
         model_close(m);
     }
     return rc;
@@ -232,14 +328,54 @@ static void check_ranks(const struct tiny_model *t, const char *backend, uint32_
     unlink(path);
 }
 
-/* The emulator under a sanitizer takes minutes. */
+/* Rank 1 had two steps under way, and never more: whatever its speed, one of them was there in
+ * time. */
+static void check_order(void)
+{
+    uint32_t n_under_way = 0, n_started = 0;
+    for (const char *c = notes->note; *c; c++) {
+        n_started += *c == 's';
+        n_under_way += *c == 's' ? 1 : -1;
+        assert_in_range(n_under_way, 0, 2);
+    }
+    assert_int_equal(n_started, N_NEW);
+    assert_int_equal(n_under_way, 0);
+    assert_non_null(strstr(notes->note, "ss"));
+}
+
+static void check_ahead(const struct tiny_model *t, uint32_t size)
+{
+    char path[PATH_BYTES];
+    struct run *one = calloc(2, sizeof *one), *many = one + 1;
+    struct err e = {0};
+    struct group g = {0};
+    struct model *m;
+    notes = mmap(NULL, sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(notes != MAP_FAILED);
+    write_model(t, path);
+    run_alone(path, "simt", one);
+    start(&g, path, "simt", size, 0);
+    assert_ok(open_model(&m, path, "simt", g.comm, &e), &e);
+    assert_false(model_can_overlap(m)); /* sums go through the host: nothing to gain */
+    assert_ok(generate_ahead(m, many, &e), &e);
+    model_close(m);
+    for (uint32_t r = 1; r < size; r++)
+        assert_int_equal(end_of(g.pid[r]), ERR_OK);
+    COMM_SHM.leave(g.comm);
+    assert_memory_equal(many->token, one->token, sizeof one->token);
+    check_order();
+    munmap(notes, sizeof *notes);
+    notes = NULL;
+    free(one);
+    unlink(path);
+}
+
 static void check_emulated(const struct tiny_model *t, uint32_t size)
 {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    if (!HAS_EMULATOR)
+        return;
     check_ranks(t, "simt", size);
-#else
-    (void)t, (void)size;
-#endif
+    check_ahead(t, size);
 }
 
 static void test_several_ranks_give_the_tokens_of_one(void **state)
@@ -331,9 +467,43 @@ static void test_a_rank_that_dies_ends_the_model(void **state)
 {
     (void)state;
     check_death("cpu");
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    check_death("simt");
-#endif
+    if (HAS_EMULATOR)
+        check_death("simt");
+}
+
+/* Rank 1 is killed, or its device breaks, with two steps under way. */
+static void check_end_ahead(bool is_killed)
+{
+    struct tiny_model t = tiny_model_default();
+    char path[PATH_BYTES];
+    struct run *run = calloc(1, sizeof *run);
+    struct group g = {0};
+    struct err e = {0};
+    struct model *m;
+    write_model(&t, path);
+    fail_launch = is_killed ? 0 : 100;
+    start(&g, path, "simt", 2, 0);
+    fail_launch = 0;
+    assert_ok(open_model(&m, path, "simt", g.comm, &e), &e);
+    if (is_killed)
+        kill(g.pid[1], SIGKILL);
+    assert_int_equal(generate_ahead(m, run, &e), ERR_DEVICE);
+    assert_non_null(strstr(e.msg, is_killed ? "rank 1 of 2" : "the device failed"));
+    assert_int_equal(generate_ahead(m, run, &e), ERR_DEVICE); /* and again */
+    model_close(m);
+    assert_int_equal(end_of(g.pid[1]), is_killed ? 1000 + SIGKILL : ERR_DEVICE);
+    COMM_SHM.leave(g.comm);
+    free(run);
+    unlink(path);
+}
+
+static void test_a_rank_that_ends_with_steps_under_way(void **state)
+{
+    (void)state;
+    if (!HAS_EMULATOR)
+        skip();
+    check_end_ahead(true);
+    check_end_ahead(false);
 }
 
 int main(void)
@@ -344,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_more_ranks_than_kv_heads_are_refused_by_all),
         cmocka_unit_test(test_a_rank_that_cannot_load_says_why_to_the_first),
         cmocka_unit_test(test_a_rank_that_dies_ends_the_model),
+        cmocka_unit_test(test_a_rank_that_ends_with_steps_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static int expect(struct side *s, const float *device, size_t n,
                   float (*want)(struct side *s, size_t i))
 {
     float *x = malloc(n * sizeof *x);
-    CHECK(x && s->c->ops->finish(s->c, &s->e) == ERR_OK);
+    CHECK(x && s->c->ops->finish(s->c, NULL, &s->e) == ERR_OK);
     TEST_DEV.copy(x, device, n * sizeof *x, DEV_TO_HOST, s->stream);
     CHECK(TEST_DEV.sync(s->stream, &s->e) == ERR_OK);
     for (size_t i = 0; i < n; i++)
@@ -123,7 +123,7 @@ static int all_ops(struct side *s)
     CHECK((rc = expect(s, s->recv, N, own_part_of_sum)) == 0);
     CHECK(ops->all_to_all_v(s->c, s->send, n_send, s->recv, n_recv, COMM_F32, &s->e) == ERR_OK);
     CHECK((rc = expect(s, s->recv, all, of_all_to_all)) == 0);
-    CHECK(ops->barrier(s->c, &s->e) == ERR_OK && ops->finish(s->c, &s->e) == ERR_OK);
+    CHECK(ops->barrier(s->c, &s->e) == ERR_OK && ops->finish(s->c, NULL, &s->e) == ERR_OK);
     CHECK(ops->broadcast(s->c, s->send, N, COMM_F32, size - 1, &s->e) == ERR_OK);
     CHECK((rc = expect(s, s->send, N, of_last)) == 0);
     CHECK(ops->all_reduce(s->c, s->send, s->send, 1, COMM_BYTE, &s->e) == ERR_UNSUPPORTED);
@@ -139,7 +139,7 @@ static int death(struct side *s)
     if (s->host->rank == last)
         raise(SIGKILL);
     rc = s->c->ops->all_reduce(s->c, s->send, s->recv, N, COMM_F32, &s->e);
-    CHECK(rc == ERR_DEVICE || s->c->ops->finish(s->c, &s->e) == ERR_DEVICE);
+    CHECK(rc == ERR_DEVICE || s->c->ops->finish(s->c, NULL, &s->e) == ERR_DEVICE);
     CHECK(strstr(s->e.msg, "rank 2 of 3") && s->c->ops->barrier(s->c, &s->e) == ERR_DEVICE);
     return 0;
 }
@@ -152,7 +152,7 @@ static int mismatch(struct side *s)
         rc = s->c->ops->all_gather(s->c, s->send, N, s->recv, COMM_F32, &s->e);
     else
         rc = s->c->ops->all_reduce(s->c, s->send, s->recv, N, COMM_F32, &s->e);
-    CHECK(rc == ERR_DEVICE || s->c->ops->finish(s->c, &s->e) == ERR_DEVICE);
+    CHECK(rc == ERR_DEVICE || s->c->ops->finish(s->c, NULL, &s->e) == ERR_DEVICE);
     CHECK(strstr(s->e.msg, "differs") && strstr(s->e.msg, "all-gather"));
     return 0;
 }
