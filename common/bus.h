@@ -41,6 +41,10 @@ struct bus_faults { /* chances per message, of a memory bus */
      * this clock, and no call waits. NULL: at once. The clock lives as long as the bus. */
     const struct clock *clock;
     double delay_us;
+    /* Told of every message that was taken from a sender, before any fault, on its thread; may be
+     * NULL. It sends nothing itself. */
+    void (*on_send)(void *ctx, struct str address, struct str message);
+    void *ctx;
 };
 /* From now on. A bus of another kind is left alone. */
 void bus_memory_set_faults(struct bus *b, const struct bus_faults *f);

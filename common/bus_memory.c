@@ -143,6 +143,8 @@ static int memory_send(struct bus_socket *base, struct str peer, struct str mess
     bool is_known, is_lost = false;
     pthread_mutex_lock(&b->lock);
     struct memory_socket *to = choose_locked(s, peer, &is_known);
+    if (to && b->faults.on_send)
+        b->faults.on_send(b->faults.ctx, str_from(base->address), message);
     if (to) {
         to->turn = ++b->turn;
         is_lost = happens(b, b->faults.loss);

@@ -1,5 +1,5 @@
 /* The second reading. Invariant: nothing here looks at what is not committed, but to compare. */
-#include "tests/sim/audit.h"
+#include "tests/sim/audit_parts.h"
 
 #include "common/hash.h"
 #include "controller/replay.h"
@@ -8,52 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { VERSIONS_MAX = 1 << 15, EXPECTED_MAX = 1024, COUNTS_MAX = 1024, WHOLE_STATE_EVERY = 64 };
-
-struct known_route { /* of a document, from committed rows alone */
-    bool is_paused;
-    uint64_t experiment;
-    uint32_t n_arm;
-    uint64_t revision[CONTROL_MAX_ARMS];
-    double share[CONTROL_MAX_ARMS], temperature[CONTROL_MAX_ARMS];
-};
-
-struct known_document {
-    struct known_route route[WORLD_ROUTES];
-};
-
-struct expected_decision {
-    char action[16], test[32];
-    uint32_t route;
-    uint64_t from, to;
-    double log_e;
-};
-
-struct trial_count { /* committed rows that may speak in a trial */
-    uint32_t route;
-    uint64_t experiment, revision, n_scored, n_unscored;
-};
-
-struct audit {
-    struct world *world;
-    struct store *store; /* NULL before the first commit */
-    struct arena arena;
-    struct course course[WORLD_ROUTES];
-    struct policy_view view[WORLD_ROUTES]; /* of the courses, after the last row or event */
-    struct course_result *result;
-    uint64_t ord, version, n_decision, n_commit;
-    char last_hash[65];
-    struct known_document *document; /* [VERSIONS_MAX] by version */
-    struct expected_decision expected[EXPECTED_MAX];
-    uint32_t n_expected, at_expected;
-    struct trial_count count[COUNTS_MAX];
-    uint32_t n_count;
-    uint64_t applied[WORLD_ENGINES], handed[WORLD_ENGINES];
-    uint64_t trial_unscored[WORLD_ROUTES]; /* of the running trial, at the last look */
-    struct buf state[2];                   /* room to compare in */
-    struct audit_sums sums;
-};
 
 /* Laws of our own. */
 
@@ -251,7 +205,8 @@ static void check_verdict(struct audit *a, const struct decision *d)
                    (unsigned long long)d->number, STR_ARG(d->reason));
 }
 
-static void check_expected(struct audit *a, const struct decision *d)
+/* Returns its route. */
+static uint32_t check_expected(struct audit *a, const struct decision *d)
 {
     if (a->at_expected == a->n_expected)
         world_fail(a->world, "decision %llu follows from no committed row",
@@ -263,6 +218,7 @@ static void check_expected(struct audit *a, const struct decision *d)
         d->to_revision != x->to || !is_same_e)
         world_fail(a->world, "decision %llu (" STR_FMT ") differs from what its rows say (%s)",
                    (unsigned long long)d->number, STR_ARG(d->action), x->action);
+    return x->route;
 }
 
 static int on_decision(uint64_t number, uint64_t ord, struct str json, void *ctx, struct err *e)
@@ -270,7 +226,6 @@ static int on_decision(uint64_t number, uint64_t ord, struct str json, void *ctx
     struct audit *a = ctx;
     struct decision d, again;
     json_t *v = NULL;
-    (void)ord;
     arena_reset(&a->arena);
     int rc = json_parse(json, 0, &v, e);
     struct json_at at = json_root(v);
@@ -287,7 +242,7 @@ static int on_decision(uint64_t number, uint64_t ord, struct str json, void *ctx
     a->n_decision = number;
     memcpy(a->last_hash, d.hash, sizeof a->last_hash);
     a->sums.n_decisions++;
-    check_expected(a, &d);
+    a->decided[check_expected(a, &d)] = ord;
     check_verdict(a, &d);
     return rc;
 }
@@ -343,7 +298,7 @@ static void know_version(struct audit *a)
         know_route(a, i, &a->document[version].route[i]);
 }
 
-void audit_document(struct audit *a, uint32_t engine, const struct desired *d)
+void audit_document(struct audit *a, uint32_t engine, const struct desired *d, struct str text)
 {
     if (!a->document)
         return;
@@ -355,6 +310,11 @@ void audit_document(struct audit *a, uint32_t engine, const struct desired *d)
     if (d->version > a->version)
         world_fail(a->world, "an engine heard of version %llu before it was committed",
                    (unsigned long long)d->version);
+    uint64_t *known = &a->document[d->version].text;
+    if (*known && *known != tag(text))
+        world_fail(a->world, "version %llu is another document than it was",
+                   (unsigned long long)d->version);
+    *known = tag(text);
     for (uint32_t i = 0; i < d->n_route; i++) {
         const struct desired_route *r = &d->route[i];
         const struct known_route *k = &a->document[d->version].route[i];
@@ -383,6 +343,7 @@ void audit_restart(struct audit *a, uint32_t engine, uint64_t version)
                    engine, (unsigned long long)version);
     a->applied[engine] = version;
     a->handed[engine] = 0;
+    a->sent[engine] = 0;
 }
 
 void audit_admission(struct audit *a, const struct flight *f)
@@ -434,7 +395,51 @@ static void compare_state(struct audit *a, const struct course *live, const stru
                    live->route);
 }
 
-static void compare_live(struct audit *a, const struct ledger *live)
+/* A decision and the state it left are one transaction: a kill after it must find both. */
+static void compare_stored_text(struct audit *a, const struct course *live)
+{
+    struct stored_state st;
+    arena_reset(&a->arena);
+    buf_reset(&a->state[0]);
+    policy_state_write(live->policy, &a->state[0]);
+    WORLD_TRY(a->world,
+              store_get_state(a->store, str_from(live->route), &a->arena, &st, &world_err));
+    if (!str_eq(st.state, buf_str(&a->state[0])) || !str_eq_c(st.rows_hash, live->rows_hash))
+        world_fail(a->world, "route %s: the state stored with a decision is another one",
+                   live->route);
+}
+
+/* Rows may have come since it was stored, but nothing that was decided. */
+static void compare_stored(struct audit *a, uint32_t route, const struct course *live,
+                           const struct policy_view *v, uint64_t before)
+{
+    struct db_stmt *q;
+    WORLD_TRY(a->world,
+              store_statement(a->store,
+                              "SELECT ord,law,phase,experiment,champion,challenger,share FROM "
+                              "policy_state WHERE route=?1",
+                              &q, &world_err));
+    db_bind_str(q, 1, str_from(live->route));
+    WORLD_TRY(a->world, db_step(q, &world_err));
+    uint64_t ord = (uint64_t)db_col_i64(q, 0);
+    if (ord > live->ord || ord < a->decided[route])
+        world_fail(a->world, "route %s: the stored state is of %llu, the last decision of %llu",
+                   live->route, (unsigned long long)ord, (unsigned long long)a->decided[route]);
+    if (!str_eq_c(db_col_str(q, 1), policy_law_name(policy_settings_of(live->policy)->kind)) ||
+        !str_eq_c(db_col_str(q, 2), v->phase) || !str_eq_c(db_col_str(q, 3), v->experiment) ||
+        (uint64_t)db_col_i64(q, 4) != v->champion || (uint64_t)db_col_i64(q, 5) != v->challenger ||
+        db_col_f64(q, 6) != v->share)
+        world_fail(a->world,
+                   "route %s: phase, revisions or share of the stored state are not those "
+                   "of the live law",
+                   live->route);
+    db_reset(q);
+    if (a->decided[route] > before)
+        compare_stored_text(a, live);
+}
+
+/* before: the ord up to which the last look went. */
+static void compare_live(struct audit *a, const struct ledger *live, uint64_t before)
 {
     if (live->is_open)
         world_fail(a->world, "a batch is open after the turn");
@@ -446,6 +451,7 @@ static void compare_live(struct audit *a, const struct ledger *live)
         struct policy_view lv;
         policy_view(l->policy, &lv);
         compare_tests(a, &lv, &a->view[i]);
+        compare_stored(a, i, l, &lv, before);
         if (strcmp(l->rows_hash, m->rows_hash) != 0)
             world_fail(a->world, "route %s: the rows' chain differs", l->route);
         if (a->n_commit % WHOLE_STATE_EVERY == 0)
@@ -468,45 +474,8 @@ void audit_commit(struct audit *a, const struct ledger *live)
     if (a->at_expected != a->n_expected)
         world_fail(w, "a decision that follows from committed rows is missing");
     know_version(a);
-    compare_live(a, live);
+    compare_live(a, live, before);
     a->n_commit++;
-}
-
-/* Delivery. */
-
-static bool is_gap(struct audit *a, const struct sim_engine *g, uint64_t seq)
-{
-    struct db_stmt *q;
-    struct err e;
-    struct outbox_state st;
-    outbox_get_state(g->outbox, &st);
-    WORLD_TRY(a->world, store_statement(a->store,
-                                        "SELECT last_seq FROM gaps WHERE engine=?1 AND epoch=?2 "
-                                        "AND first_seq<=?3 ORDER BY first_seq DESC LIMIT 1",
-                                        &q, &world_err));
-    db_bind_str(q, 1, str_from(g->id));
-    db_bind_i64(q, 2, (int64_t)st.epoch);
-    db_bind_i64(q, 3, (int64_t)seq);
-    if (db_step(q, &e) != ERR_OK)
-        return false;
-    bool is_in = (uint64_t)db_col_i64(q, 0) >= seq;
-    db_reset(q);
-    return is_in;
-}
-
-static void check_kept(struct audit *a, const struct sim_engine *g, uint64_t from, uint64_t to)
-{
-    for (uint64_t seq = from; seq <= to; seq++)
-        if (!g->fact[g->admission_of[seq]].is_committed && !is_gap(a, g, seq))
-            world_fail(a->world, "engine %s forgot seq %llu, which is neither committed nor a gap",
-                       g->id, (unsigned long long)seq);
-}
-
-void audit_mark(struct audit *a, struct sim_engine *g, uint64_t committed_seq)
-{
-    if (a->document && committed_seq > g->mark)
-        check_kept(a, g, g->mark + 1, committed_seq);
-    g->mark = committed_seq;
 }
 
 void audit_event(struct audit *a)
@@ -525,33 +494,14 @@ void audit_event(struct audit *a)
     }
 }
 
-static void count_gaps(struct audit *a, const struct sim_engine *g)
-{
-    struct outbox_state st;
-    uint64_t n_gap = 0;
-    outbox_get_state(g->outbox, &st);
-    for (uint64_t seq = 1; seq <= g->n_seq; seq++) {
-        bool is_committed = g->fact[g->admission_of[seq]].is_committed;
-        bool is_lost = st.dropped && is_gap(a, g, seq);
-        n_gap += is_lost;
-        a->sums.n_late += is_lost && is_committed;
-    }
-    a->sums.n_gap += n_gap;
-    if (n_gap > st.dropped)
-        world_fail(a->world, "%llu gaps, but engine %s dropped only %llu",
-                   (unsigned long long)n_gap, g->id, (unsigned long long)st.dropped);
-}
-
 void audit_end(struct audit *a)
 {
     struct world *w = a->world;
     struct replay_report report;
     if (!a->document)
         return;
-    for (uint32_t i = 0; i < w->plan.n_engines; i++) {
-        check_kept(a, &w->engine[i], 1, w->engine[i].n_seq);
-        count_gaps(a, &w->engine[i]);
-    }
+    for (uint32_t i = 0; i < w->plan.n_engines; i++)
+        audit_delivered(a, &w->engine[i]);
     for (uint32_t i = 0; i < WORLD_ROUTES; i++)
         compare_state(a, &loop_ledger(w->loop)->route[i].course, &a->course[i]);
     WORLD_TRY(w, replay_run(w->database, &report, &world_err));

@@ -16,14 +16,16 @@ void audit_free(struct audit *a);
 
 /* The controller has committed (or started): reads what is new. */
 void audit_commit(struct audit *a, const struct ledger *live);
-/* A document reached an engine: newer than any that this life of it was handed, and each of its
- * routes is what committed decisions say. */
-void audit_document(struct audit *a, uint32_t engine, const struct desired *d);
+/* A document reached an engine: newer than any that this life of it was handed, each of its routes
+ * is what committed decisions say, and a version is one text for everyone, for ever. */
+void audit_document(struct audit *a, uint32_t engine, const struct desired *d, struct str text);
 /* An engine goes over to a version; one goes on with it after a restart. */
 void audit_apply(struct audit *a, uint32_t engine, uint64_t version);
 void audit_restart(struct audit *a, uint32_t engine, uint64_t version);
 /* What was decided for a request against the document in force. */
 void audit_admission(struct audit *a, const struct flight *f);
+/* An output left the engine's publisher, whatever becomes of it. */
+void audit_send(struct audit *a, const struct sim_engine *g, uint64_t seq);
 /* The engine forgot everything up to this seq. */
 void audit_mark(struct audit *a, struct sim_engine *g, uint64_t committed_seq);
 /* After each event, whatever it was. */

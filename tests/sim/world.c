@@ -81,6 +81,25 @@ static void open_engine(struct world *w, uint32_t i)
     sim_engine_start(g);
 }
 
+/* It stands near the front of a record. */
+static uint64_t seq_of(const struct world *w, struct str message)
+{
+    const struct str key = STR("\"seq\":");
+    ptrdiff_t at = str_find(str_slice(message, 0, 256), key, 0);
+    if (at < 0)
+        world_fail(w, "an output without a seq");
+    return strtoull(message.p + at + key.n, NULL, 10);
+}
+
+/* Outputs only: what else goes over the bus has other addresses. */
+static void on_send(void *ctx, struct str address, struct str message)
+{
+    struct world *w = ctx;
+    for (uint32_t i = 0; i < w->plan.n_engines; i++)
+        if (str_eq_c(address, w->engine[i].address))
+            audit_send(w->audit, &w->engine[i], seq_of(w, message));
+}
+
 void world_open(struct world *w, const struct world_plan *p)
 {
     bool has_memory_disk = access("/dev/shm", W_OK) == 0;
@@ -99,6 +118,8 @@ void world_open(struct world *w, const struct world_plan *p)
     WORLD_TRY(w, bus_open_memory(&w->bus, &world_err));
     w->plan.faults.clock = &w->clock;
     w->plan.faults.seed = p->seed;
+    w->plan.faults.on_send = on_send;
+    w->plan.faults.ctx = w;
     bus_memory_set_faults(w->bus, &w->plan.faults);
     w->audit = audit_new(w);
     WORLD_TRY(w, db_open(&w->disk, w->database, DB_SYNC_NORMAL, &world_err));

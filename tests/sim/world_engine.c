@@ -18,7 +18,7 @@ static void on_desired(void *ctx, const struct desired *d, struct str text)
     struct sim_engine *g = ctx;
     struct world *w = g->world;
     struct route_table *t;
-    audit_document(w->audit, g->index, d);
+    audit_document(w->audit, g->index, d, text);
     WORLD_TRY(w, desired_table_accept(g->outbox, d, text, &t, &world_err));
     route_table_release(g->pending);
     g->pending = t;
