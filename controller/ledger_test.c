@@ -123,6 +123,26 @@ static void test_repeats_disorder_and_holes(void **state)
     assert_int_equal(ledger->route[0].arm[0].reward.n, 4);
 }
 
+/* Before an engine has a mark, too: what is stored above a hole is none after a restart. */
+static void test_a_restart_knows_what_is_above_the_first_hole(void **state)
+{
+    (void)state;
+    for (uint64_t seq = 2; seq <= 3; seq++) {
+        struct sample m = plain(seq);
+        assert_int_equal(take(&m), INTAKE_SCORE);
+    }
+    assert_ok(ledger_commit(ledger, &e), &e);
+    drop_ledger();
+    open_ledger();
+    assert_ok(ledger_begin(ledger, &e), &e);
+    assert_ok(ledger_note_oldest(ledger, STR("e1"), 9, 5, 4, &e), &e);
+    assert_ok(ledger_commit(ledger, &e), &e);
+    assert_int_equal(number("SELECT count(*) FROM gaps"), 2);
+    assert_int_equal(number("SELECT count(*) FROM gaps WHERE first_seq=last_seq AND "
+                            "first_seq IN (1,4)"),
+                     2);
+}
+
 static void test_frames_that_cannot_be_used_are_kept_and_passed(void **state)
 {
     (void)state;
@@ -509,6 +529,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_repeats_disorder_and_holes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_restart_knows_what_is_above_the_first_hole, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_frames_that_cannot_be_used_are_kept_and_passed, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_bad_push_is_rolled_back_and_replays, setup, teardown),

@@ -69,6 +69,7 @@ static void insert_range(struct tracker_source *s, uint32_t at, uint64_t seq)
 
 void tracker_add(struct tracker_source *s, uint64_t seq)
 {
+    s->is_changed |= !s->has_rows; /* a mark of 0 too: by it a restart finds what is above */
     s->has_rows = true;
     if (seq <= s->mark)
         return;

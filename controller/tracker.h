@@ -19,7 +19,7 @@ struct tracker_source {
     uint64_t epoch;
     uint64_t mark;             /* everything up to here is in the store or was dropped */
     uint64_t announced;        /* mark the engine was told last */
-    bool is_changed;           /* mark moved since tracker_clear_changes */
+    bool is_changed;           /* the stored mark is another one, or there is none */
     bool has_news;             /* numbers came since the engine was told */
     bool has_rows;             /* something of this outbox was ever stored */
     struct seq_range *waiting; /* [n_waiting] above the mark, ascending, not touching */

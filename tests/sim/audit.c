@@ -119,7 +119,7 @@ static void check_trial(struct audit *a, uint32_t route)
 
 /* Rows and events. */
 
-static struct sim_engine *engine_of(struct audit *a, struct str id)
+struct sim_engine *audit_engine(struct audit *a, struct str id)
 {
     for (uint32_t i = 0; i < a->world->plan.n_engines; i++)
         if (str_eq_c(id, a->world->engine[i].id))
@@ -131,7 +131,7 @@ static struct sim_engine *engine_of(struct audit *a, struct str id)
 static void check_row(struct audit *a, const struct scored_row *row)
 {
     struct world *w = a->world;
-    struct sim_engine *g = engine_of(a, row->engine);
+    struct sim_engine *g = audit_engine(a, row->engine);
     struct fact *f = &g->fact[row->admission < g->n_room ? row->admission : 0];
     unsigned long long n = row->row;
     if (f->seq == 0)
@@ -468,6 +468,7 @@ void audit_commit(struct audit *a, const struct ledger *live)
         WORLD_TRY(w, store_open_readonly(&a->store, w->database, &world_err));
     uint64_t before = a->ord;
     WORLD_TRY(w, store_walk_order(a->store, a->ord, on_row, on_event, a, &world_err));
+    audit_gaps(a);
     if (a->ord == before && a->n_commit)
         return;
     WORLD_TRY(w, store_walk_decisions(a->store, a->n_decision, on_decision, a, &world_err));

@@ -37,6 +37,34 @@ void audit_mark(struct audit *a, struct sim_engine *g, uint64_t committed_seq)
     g->mark = committed_seq;
 }
 
+static void check_gap(struct audit *a, struct str engine, uint64_t first, uint64_t last)
+{
+    const struct sim_engine *g = audit_engine(a, engine);
+    struct outbox_state st = {.oldest_seq = UINT64_MAX};
+    if (g->outbox)
+        outbox_get_state(g->outbox, &st);
+    for (uint64_t seq = first; seq <= last; seq++)
+        if (seq >= st.oldest_seq || g->fact[g->admission_of[seq]].is_committed)
+            world_fail(a->world, "a gap from %llu to %llu: engine %s did not drop %llu",
+                       (unsigned long long)first, (unsigned long long)last, g->id,
+                       (unsigned long long)seq);
+}
+
+/* A batch takes what came of an engine before it notes what is gone; more may come late. */
+void audit_gaps(struct audit *a)
+{
+    struct db_stmt *q;
+    WORLD_TRY(a->world, store_statement(a->store,
+                                        "SELECT rowid,engine,first_seq,last_seq FROM gaps WHERE "
+                                        "rowid>?1 ORDER BY rowid",
+                                        &q, &world_err));
+    db_bind_i64(q, 1, a->gap);
+    while (db_step(q, NULL) == ERR_OK) {
+        a->gap = db_col_i64(q, 0);
+        check_gap(a, db_col_str(q, 1), (uint64_t)db_col_i64(q, 2), (uint64_t)db_col_i64(q, 3));
+    }
+}
+
 static void count_gaps(struct audit *a, const struct sim_engine *g)
 {
     struct outbox_state st;

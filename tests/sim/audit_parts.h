@@ -47,13 +47,16 @@ struct audit {
     uint32_t n_count;
     uint64_t applied[WORLD_ENGINES], handed[WORLD_ENGINES];
     uint64_t sent[WORLD_ENGINES];          /* the last seq that left an engine's publisher */
+    int64_t gap;                           /* the last that was looked at */
     uint64_t decided[WORLD_ROUTES];        /* ord behind the last decision */
     uint64_t trial_unscored[WORLD_ROUTES]; /* of the running trial, at the last look */
     struct buf state[2];                   /* room to compare in */
     struct audit_sums sums;
 };
 
-/* audit_delivery.c: at rest, of one engine. */
+struct sim_engine *audit_engine(struct audit *a, struct str id);
+/* audit_delivery.c: after a commit, what was given up since the last one; at rest, one engine. */
+void audit_gaps(struct audit *a);
 void audit_delivered(struct audit *a, const struct sim_engine *g);
 
 #endif
