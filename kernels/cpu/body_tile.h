@@ -60,18 +60,32 @@ INLINE i16 dot_packed(enum panel_layout layout, const uint8_t *words, const stru
     return i_add(sum, is_packed ? i_high_sum(other) : other);
 }
 
-/* The only token of a step: the weights go by once, packed as they are. */
-INLINE void one_quant(enum panel_layout layout, const struct tile *c, v16 sum[TILE_GROUPS])
+/* Blocks from .. to - 1 of the only token of a step, while blocks from `at` on of the groups
+ * `fetched` are fetched. */
+INLINE void one_run(enum panel_layout layout, const struct tile *c, uint32_t from, uint32_t to,
+                    const uint8_t *const fetched[TILE_GROUPS], uint32_t at, v16 sum[TILE_GROUPS])
 {
-    const struct quant_block *x = c->x;
-    for (uint32_t b = 0; b < c->cols / QUANT; b++, x += TILE_TOKENS) {
+    const struct quant_block *x = c->x + (size_t)from * TILE_TOKENS;
+    for (uint32_t b = from; b < to; b++, at++, x += TILE_TOKENS) {
         UNROLL(2)
         for (uint32_t k = 0; k < TILE_GROUPS; k++) {
-            prefetch(layout, c, k, b);
+            prefetch(layout, c, fetched[k], at);
             i16 dots = dot_packed(layout, c->words[k] + (size_t)b * panel_word_bytes(layout), x);
             sum[k] = add_scaled(layout, sum[k], dots, packed_scales(layout, c, k, b), x);
         }
     }
+}
+
+/* The weights go by once, packed as they are. What comes from memory is fetched a whole group
+ * ahead; from a nearer cache less far, since two groups of 1536 columns and the next two are more
+ * than the first cache holds (`down` of SmolLM2 took 15% longer). 8 to 18 blocks do as well. */
+enum { NEAR_BLOCKS = 12 };
+INLINE void one_quant(enum panel_layout layout, const struct tile *c, v16 sum[TILE_GROUPS])
+{
+    const uint32_t n = c->cols / QUANT;
+    const uint32_t near = c->is_far || n < NEAR_BLOCKS ? n : NEAR_BLOCKS;
+    one_run(layout, c, 0, n - near, c->scales, near, sum);
+    one_run(layout, c, n - near, n, c->ahead, 0, sum);
 }
 
 /* The dots of 32 columns. */

@@ -186,7 +186,8 @@ static void place_rows(const struct job *j, struct product *p)
 }
 
 /* With many tokens a unit is work enough for a share: the last one is short and nobody waits long
- * for it. With few, shares are runs of units, read in long sequences. */
+ * for it. With few, shares are runs of units, read in long sequences; with one whatever the matrix
+ * is (8% of a token of 1.1B). */
 static uint32_t n_shares(const struct team *team, const struct kern_matrix *w, bool is_gate,
                          uint32_t n_tok)
 {
@@ -195,7 +196,7 @@ static uint32_t n_shares(const struct team *team, const struct kern_matrix *w, b
     uint32_t most = pieces < TEAM_MAX_SHARES ? pieces : TEAM_MAX_SHARES;
     if (is_gate && n_tok < LANES) /* as many blocks as are ranked together */
         most = (pieces * n_tok + LANES - 1) / LANES;
-    return fine <= few ? few : fine < most ? (uint32_t)fine : most;
+    return n_tok == 1 || fine <= few ? few : fine < most ? (uint32_t)fine : most;
 }
 
 /* Units of the shares that are a thread's own. */
