@@ -13,7 +13,7 @@ void buf_init(struct buf *b, size_t max_bytes)
     *b = (struct buf){.max_bytes = max_bytes};
 }
 
-bool buf_reserve(struct buf *b, size_t more)
+bool buf_grow(struct buf *b, size_t more)
 {
     if (b->failed || more > b->max_bytes || b->n > b->max_bytes - more) {
         b->failed = true;
@@ -33,32 +33,6 @@ bool buf_reserve(struct buf *b, size_t more)
     b->p = p;
     b->cap = cap;
     return true;
-}
-
-void buf_put(struct buf *b, const void *p, size_t n)
-{
-    if (n && buf_reserve(b, n)) {
-        memcpy(b->p + b->n, p, n);
-        b->n += n;
-    }
-}
-
-void buf_put_str(struct buf *b, struct str s)
-{
-    buf_put(b, s.p, s.n);
-}
-
-void buf_put_c(struct buf *b, const char *c)
-{
-    buf_put(b, c, strlen(c));
-}
-
-void buf_put_char(struct buf *b, char c)
-{
-    if (!b->failed && b->n < b->cap && b->n < b->max_bytes)
-        b->p[b->n++] = c;
-    else
-        buf_put(b, &c, 1);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

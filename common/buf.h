@@ -17,12 +17,40 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max_bytes);
+/* As buf_reserve, when the memory at hand does not do. */
+bool buf_grow(struct buf *b, size_t more);
+
 /* Room for `more` bytes at p + n, for whoever writes there itself. False: failed. */
-bool buf_reserve(struct buf *b, size_t more);
-void buf_put(struct buf *b, const void *p, size_t n);
-void buf_put_str(struct buf *b, struct str s);
-void buf_put_c(struct buf *b, const char *c);
-void buf_put_char(struct buf *b, char c);
+static inline bool buf_reserve(struct buf *b, size_t more)
+{
+    size_t at_hand = b->cap < b->max_bytes ? b->cap : b->max_bytes;
+    return (!b->failed && b->n <= at_hand && more <= at_hand - b->n) || buf_grow(b, more);
+}
+
+static inline void buf_put(struct buf *b, const void *p, size_t n)
+{
+    if (n && buf_reserve(b, n)) {
+        memcpy(b->p + b->n, p, n);
+        b->n += n;
+    }
+}
+
+static inline void buf_put_str(struct buf *b, struct str s)
+{
+    buf_put(b, s.p, s.n);
+}
+
+static inline void buf_put_c(struct buf *b, const char *c)
+{
+    buf_put(b, c, strlen(c));
+}
+
+static inline void buf_put_char(struct buf *b, char c)
+{
+    if (buf_reserve(b, 1))
+        b->p[b->n++] = c;
+}
+
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The text as the inside of a JSON string: escapes, no quotes. Invalid UTF-8 becomes U+FFFD. */
 void buf_put_json(struct buf *b, struct str s);

@@ -369,10 +369,14 @@ double db_col_f64(struct db_stmt *s, int i)
     return db_col_is_null(s, i) ? NAN : sqlite3_column_double(s->handle, i);
 }
 
+/* SQLite copies a text to end it with a NUL, which a str needs not. The length first: it turns what
+ * is no text in UTF-8 into one, which the blob then is. Empty text is a blob of no address. */
 struct str db_col_str(struct db_stmt *s, int i)
 {
-    const char *p = (const char *)sqlite3_column_text(s->handle, i);
-    return (struct str){p, p ? (size_t)sqlite3_column_bytes(s->handle, i) : 0};
+    size_t n = (size_t)sqlite3_column_bytes(s->handle, i);
+    const char *p =
+        n ? sqlite3_column_blob(s->handle, i) : (const char *)sqlite3_column_text(s->handle, i);
+    return (struct str){p, p ? n : 0};
 }
 
 struct str db_col_blob(struct db_stmt *s, int i)

@@ -68,11 +68,16 @@ static bool skip_flat_list(struct json_members *m)
 
 static bool skip_brackets(struct json_members *m)
 {
+    static const bool TELLS[256] = {
+        ['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true};
+    const unsigned char *p = (const unsigned char *)m->text.p;
     size_t depth = 0;
     if (skip_flat_list(m))
         return true;
     while (m->at < m->text.n) {
-        char c = m->text.p[m->at++];
+        unsigned char c = p[m->at++];
+        if (!TELLS[c])
+            continue;
         if (c == '"' && !skip_string(m))
             return false;
         depth += c == '[' || c == '{';

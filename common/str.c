@@ -6,21 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct str str_from(const char *c)
-{
-    return (struct str){c ? c : "", c ? strlen(c) : 0};
-}
-
-bool str_eq(struct str a, struct str b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
-bool str_eq_c(struct str a, const char *c)
-{
-    return str_eq(a, str_from(c));
-}
-
 bool str_starts(struct str s, struct str prefix)
 {
     return s.n >= prefix.n && str_eq((struct str){s.p, prefix.n}, prefix);
@@ -52,15 +37,6 @@ struct str str_trim(struct str s)
     while (s.n && is_ascii_space(s.p[s.n - 1]))
         s.n--;
     return s;
-}
-
-struct str str_slice(struct str s, size_t from, size_t to)
-{
-    if (to > s.n)
-        to = s.n;
-    if (from > to)
-        from = to;
-    return (struct str){s.p ? s.p + from : s.p, to - from};
 }
 
 ptrdiff_t str_find(struct str s, struct str needle, size_t from)

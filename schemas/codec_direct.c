@@ -7,6 +7,7 @@
 #include "schemas/plain.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Values. Each writes its place only when it returns PLAIN_TAKEN. */
 
@@ -96,11 +97,17 @@ struct pass {
     bool has_schema;
 };
 
+/* Of two calls of the C library for each key that is looked at, one is enough. */
+static bool is_key(const char *name, struct str key)
+{
+    return name[0] == key.p[0] && strncmp(name, key.p, key.n) == 0 && name[key.n] == '\0';
+}
+
 static bool find_field(struct pass *p, struct str key, size_t *index)
 {
-    for (size_t i = 0, at = p->next; i < p->c->n; i++, at = at + 1 < p->c->n ? at + 1 : 0) {
-        const char *name = p->c->field[at].key;
-        if (key.n == 0 || name[0] != key.p[0] || !str_eq_c(key, name))
+    for (size_t i = 0, at = p->next; key.n && i < p->c->n;
+         i++, at = at + 1 < p->c->n ? at + 1 : 0) {
+        if (!is_key(p->c->field[at].key, key))
             continue;
         *index = at;
         p->next = at + 1 < p->c->n ? at + 1 : 0;
@@ -112,7 +119,7 @@ static bool find_field(struct pass *p, struct str key, size_t *index)
 static struct codec_apart *find_apart(const struct codec_direct *c, struct str key)
 {
     for (size_t i = 0; i < c->n_apart; i++)
-        if (str_eq_c(key, c->apart[i].key))
+        if (is_key(c->apart[i].key, key))
             return &c->apart[i];
     return NULL;
 }

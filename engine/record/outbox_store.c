@@ -65,10 +65,14 @@ static int load_counters(struct outbox_store *s, uint64_t epoch_seed, struct err
     s->bytes = (uint64_t)db_col_i64(s->oldest, 3);
     db_reset(s->oldest);
     TRY(get_number(s, "epoch", &s->epoch, e));
-    TRY(get_number(s, "next_seq", &s->next_seq, e));
-    TRY(get_number(s, "dropped", &s->dropped, e));
-    TRY(get_number(s, "committed_seq", &s->committed_seq, e));
-    TRY(get_number(s, "next_admission", &s->next_admission, e));
+    TRY(get_number(s, "next_seq", &s->saved.next_seq, e));
+    TRY(get_number(s, "dropped", &s->saved.dropped, e));
+    TRY(get_number(s, "committed_seq", &s->saved.committed_seq, e));
+    TRY(get_number(s, "next_admission", &s->saved.next_admission, e));
+    s->next_seq = s->saved.next_seq;
+    s->dropped = s->saved.dropped;
+    s->committed_seq = s->saved.committed_seq;
+    s->next_admission = s->saved.next_admission;
     if (s->next_admission == 0)
         s->next_admission = 1;
     if (s->epoch == 0) { /* a new file; 53 bits pass through every JSON reader unharmed */
@@ -163,13 +167,22 @@ int outbox_store_shrink(struct outbox_store *s, uint64_t max_bytes, struct err *
     return rc;
 }
 
+static int save_number(struct outbox_store *s, const char *key, uint64_t v, uint64_t *saved,
+                       struct err *e)
+{
+    int rc = v == *saved ? ERR_OK : set_number(s, key, v, e);
+    if (rc == ERR_OK)
+        *saved = v;
+    return rc;
+}
+
 int outbox_store_save_counters(struct outbox_store *s, struct err *e)
 {
     int rc;
-    TRY(set_number(s, "next_seq", s->next_seq, e));
-    TRY(set_number(s, "dropped", s->dropped, e));
-    TRY(set_number(s, "committed_seq", s->committed_seq, e));
-    TRY(set_number(s, "next_admission", s->next_admission, e));
+    TRY(save_number(s, "next_seq", s->next_seq, &s->saved.next_seq, e));
+    TRY(save_number(s, "dropped", s->dropped, &s->saved.dropped, e));
+    TRY(save_number(s, "committed_seq", s->committed_seq, &s->saved.committed_seq, e));
+    TRY(save_number(s, "next_admission", s->next_admission, &s->saved.next_admission, e));
 out:
     return rc;
 }

@@ -10,6 +10,9 @@ struct outbox_store {
     struct db_stmt *insert, *set_meta, *get_meta, *drop_to, *oldest, *weigh;
     uint64_t epoch, next_seq, oldest_seq, rows, bytes, dropped, committed_seq, next_admission;
     uint64_t crashes;
+    struct {
+        uint64_t next_seq, dropped, committed_seq, next_admission;
+    } saved; /* what the file says of them */
 };
 
 /* epoch_seed: the epoch of a file that has none. */
@@ -25,7 +28,8 @@ MUST_USE int outbox_store_insert(struct outbox_store *s, uint64_t seq, struct st
 MUST_USE int outbox_store_delete(struct outbox_store *s, uint64_t seq, bool is_drop, struct err *e);
 /* Drops the oldest rows until at most max_bytes are held. */
 MUST_USE int outbox_store_shrink(struct outbox_store *s, uint64_t max_bytes, struct err *e);
-/* next_seq and dropped into the file; part of every transaction that changes them. */
+/* What changed of next_seq, dropped, committed_seq and next_admission into the file; part of every
+ * transaction that changes them. */
 MUST_USE int outbox_store_save_counters(struct outbox_store *s, struct err *e);
 MUST_USE int outbox_store_set(struct outbox_store *s, const char *key, struct str value,
                               struct err *e);
