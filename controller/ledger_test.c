@@ -1,9 +1,6 @@
 /* The written half of the controller on a real database: intake with repeats, disorder and holes;
  * restart at any point; replay and its detection of tampering. */
-#include "controller/intake.h"
-#include "controller/replay.h"
-#include "controller/sample_frame.h"
-#include "controller/test_database.h"
+#include "controller/test_ledger.h"
 
 #include "common/rng.h"
 #include "common/test.h"
@@ -15,31 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct test_database database;
-static struct err e;
-static struct arena config_arena;
-static struct milepost_config config;
-static struct fake_clock fake;
-static struct ledger *ledger;
-static struct intake *intake;
-
-static void open_ledger(void)
-{
-    struct ledger_options o = {
-        .database = database.path, .config = &config, .clock = fake_clock_as_clock(&fake)};
-    assert_ok(ledger_open(&ledger, &o, &e), &e);
-    intake = intake_new(ledger);
-    assert_non_null(intake);
-}
-
-/* As kill -9 does: nothing of the open batch survives. */
-static void drop_ledger(void)
-{
-    intake_free(intake);
-    ledger_close(ledger);
-    ledger = NULL;
-    intake = NULL;
-}
+static struct test_ledger t;
 
 static int setup(void **state)
 {
@@ -48,47 +21,27 @@ static int setup(void **state)
         "routes=[{name: default, params: {temperature: 0.7, max_new_tokens: 64}, "
         "policy: {ramp: [\"0.5\"], ramp_units: 50, min_minutes: 0, pair_deadline_ms: 500}}, "
         "{name: other, policy: {kind: hold}}]"};
-    if (test_database_make(&database) != 0)
+    if (test_ledger_make(&t, overrides, 1) != 0)
         return -1;
-    arena_init(&config_arena, 16 * MiB);
-    fake = (struct fake_clock){.wall_now = {1000000000}};
-    if (milepost_config_load(NULL, overrides, 1, &config_arena, &config, &e) != ERR_OK) {
-        print_error("%s\n", e.msg);
-        return -1;
-    }
-    open_ledger();
+    test_ledger_open(&t);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    drop_ledger();
-    arena_free(&config_arena);
-    return test_database_remove(&database);
-}
-
-static enum intake_kind take(const struct sample *m)
-{
-    struct intake_result r;
-    struct buf frame;
-    buf_init(&frame, MiB);
-    sample_frame(m, fake.wall_now.us, &frame);
-    assert_ok(ledger_begin(ledger, &e), &e);
-    assert_ok(intake_frame(intake, buf_str(&frame), &r, &e), &e);
-    buf_free(&frame);
-    return r.kind;
+    return test_ledger_end(&t);
 }
 
 static uint64_t mark(void)
 {
-    struct tracker_source *s = tracker_find(ledger->tracker, STR("e1"), 9, false);
+    struct tracker_source *s = tracker_find(t.ledger->tracker, STR("e1"), 9, false);
     return s ? s->mark : 0;
 }
 
 static int64_t number(const char *sql)
 {
-    return test_database_number(&database, sql);
+    return test_ledger_number(&t, sql);
 }
 
 static struct sample plain(uint64_t seq)
@@ -105,22 +58,22 @@ static void test_repeats_disorder_and_holes(void **state)
                                             INTAKE_DUPLICATE};
     for (size_t i = 0; i < sizeof ORDER / sizeof *ORDER; i++) {
         struct sample m = plain(ORDER[i]);
-        assert_int_equal(take(&m), WANT[i]);
+        assert_int_equal(test_ledger_take(&t, &m), WANT[i]);
     }
     assert_int_equal(mark(), 2);
-    assert_ok(ledger_commit(ledger, &e), &e);
+    test_ledger_commit(&t);
     assert_int_equal(number("SELECT count(*) FROM scores"), 4);
     assert_int_equal(number("SELECT seq FROM marks"), 2);
     /* The engine says it dropped 3. */
-    assert_ok(ledger_begin(ledger, &e), &e);
-    assert_ok(ledger_note_oldest(ledger, STR("e1"), 9, 4, 1, &e), &e);
-    assert_ok(ledger_commit(ledger, &e), &e);
+    test_ledger_begin(&t);
+    assert_ok(ledger_note_oldest(t.ledger, STR("e1"), 9, 4, 1, &t.e), &t.e);
+    test_ledger_commit(&t);
     assert_int_equal(mark(), 5);
     assert_int_equal(number("SELECT count(*) FROM gaps WHERE first_seq=3 AND last_seq=3"), 1);
-    drop_ledger();
-    open_ledger();
+    test_ledger_drop(&t);
+    test_ledger_open(&t);
     assert_int_equal(mark(), 5);
-    assert_int_equal(ledger->route[0].arm[0].reward.n, 4);
+    assert_int_equal(t.ledger->route[0].arm[0].reward.n, 4);
 }
 
 /* Before an engine has a mark, too: what is stored above a hole is none after a restart. */
@@ -129,14 +82,14 @@ static void test_a_restart_knows_what_is_above_the_first_hole(void **state)
     (void)state;
     for (uint64_t seq = 2; seq <= 3; seq++) {
         struct sample m = plain(seq);
-        assert_int_equal(take(&m), INTAKE_SCORE);
+        assert_int_equal(test_ledger_take(&t, &m), INTAKE_SCORE);
     }
-    assert_ok(ledger_commit(ledger, &e), &e);
-    drop_ledger();
-    open_ledger();
-    assert_ok(ledger_begin(ledger, &e), &e);
-    assert_ok(ledger_note_oldest(ledger, STR("e1"), 9, 5, 4, &e), &e);
-    assert_ok(ledger_commit(ledger, &e), &e);
+    test_ledger_commit(&t);
+    test_ledger_drop(&t);
+    test_ledger_open(&t);
+    test_ledger_begin(&t);
+    assert_ok(ledger_note_oldest(t.ledger, STR("e1"), 9, 5, 4, &t.e), &t.e);
+    test_ledger_commit(&t);
     assert_int_equal(number("SELECT count(*) FROM gaps"), 2);
     assert_int_equal(number("SELECT count(*) FROM gaps WHERE first_seq=last_seq AND "
                             "first_seq IN (1,4)"),
@@ -147,28 +100,28 @@ static void test_frames_that_cannot_be_used_are_kept_and_passed(void **state)
 {
     (void)state;
     struct intake_result r;
-    assert_ok(ledger_begin(ledger, &e), &e);
-    assert_ok(intake_frame(intake, STR("not json"), &r, &e), &e);
+    test_ledger_begin(&t);
+    assert_ok(intake_frame(t.intake, STR("not json"), &r, &t.e), &t.e);
     assert_int_equal(r.kind, INTAKE_GARBAGE);
     struct str feedback =
         STR("{\"schema\":\"milepost.feedback.v1\",\"engine\":\"e1\",\"epoch\":9,\"seq\":1,"
             "\"request_id\":\"r\",\"value\":1,\"created_us\":5}");
-    assert_ok(intake_frame(intake, feedback, &r, &e), &e);
+    assert_ok(intake_frame(t.intake, feedback, &r, &t.e), &t.e);
     assert_int_equal(r.kind, INTAKE_FEEDBACK);
-    assert_ok(intake_frame(intake, feedback, &r, &e), &e);
+    assert_ok(intake_frame(t.intake, feedback, &r, &t.e), &t.e);
     assert_int_equal(r.kind, INTAKE_DUPLICATE);
     /* A score around an output without a text: the key is there, the rest not. */
     struct buf frame;
     buf_init(&frame, MiB);
     struct sample m = plain(2);
-    sample_frame(&m, fake.wall_now.us, &frame);
+    sample_frame(&m, t.fake.wall_now.us, &frame);
     ptrdiff_t at = str_find(buf_str(&frame), STR("\"text\":"), 0);
     assert_true(at > 0);
     frame.p[at + 1] = 'T';
-    assert_ok(intake_frame(intake, buf_str(&frame), &r, &e), &e);
+    assert_ok(intake_frame(t.intake, buf_str(&frame), &r, &t.e), &t.e);
     buf_free(&frame);
     assert_int_equal(r.kind, INTAKE_REJECT);
-    assert_ok(ledger_commit(ledger, &e), &e);
+    test_ledger_commit(&t);
     assert_int_equal(mark(), 2);
     assert_int_equal(number("SELECT count(*) FROM rejects"), 1);
     assert_int_equal(number("SELECT count(*) FROM scores"), 0);
@@ -176,30 +129,15 @@ static void test_frames_that_cannot_be_used_are_kept_and_passed(void **state)
 
 static uint64_t push_bad(void)
 {
-    struct revision r = {.route = STR("default"),
-                         .parent = 1,
-                         .author = STR("operator:test"),
-                         .reason = STR("a bad push"),
-                         .created = {fake.wall_now.us}};
     uint64_t decision;
-    char payload[96];
-    assert_ok(params_put(&r.params.defaults, PARAM_TEMPERATURE, 1.8, &e), &e);
-    assert_ok(ledger_begin(ledger, &e), &e);
-    assert_ok(store_add_revision(ledger->store, &r, &e), &e);
-    snprintf(payload, sizeof payload,
-             "{\"revision\":%llu,\"experiment\":\"e%llu\",\"is_now\":true}",
-             (unsigned long long)r.number, (unsigned long long)r.number);
-    struct ledger_event ev = {.route = &ledger->route[0],
-                              .kind = "start",
-                              .actor = r.author,
-                              .reason = r.reason,
-                              .payload = str_from(payload)};
-    assert_ok(ledger_event(ledger, &ev, &decision, &e), &e);
+    test_ledger_begin(&t);
+    uint64_t revision = test_ledger_revision(&t, 1.8);
+    assert_ok(test_ledger_start(&t, revision, true, &decision), &t.e);
     assert_true(decision > 0);
     /* A second one must wait: nothing is written. */
-    assert_int_equal(ledger_event(ledger, &ev, &decision, &e), ERR_CONFLICT);
-    assert_ok(ledger_commit(ledger, &e), &e);
-    return r.number;
+    assert_int_equal(test_ledger_start(&t, revision, true, &decision), ERR_CONFLICT);
+    test_ledger_commit(&t);
+    return revision;
 }
 
 /* Traffic through a canary, in batches of random size; kills the controller now and then. The
@@ -227,31 +165,21 @@ static uint64_t drive(uint64_t seed, uint64_t first, uint64_t n, uint64_t bad, b
                                p < 0.02   ? -1.0
                                : p < mean ? 1.0
                                           : 0.0};
-            take(&m);
+            test_ledger_take(&t, &m);
         }
-        fake_clock_advance(&fake, 20000);
+        fake_clock_advance(&t.fake, 20000);
         if (kills && rng_below(&r, 4) == 0) {
-            drop_ledger();
-            open_ledger();
+            test_ledger_drop(&t);
+            test_ledger_open(&t);
             seq = committed + 1;
             continue;
         }
-        assert_ok(ledger_begin(ledger, &e), &e);
-        assert_ok(ledger_ticks(ledger, &e), &e);
-        assert_ok(ledger_commit(ledger, &e), &e);
+        test_ledger_begin(&t);
+        assert_ok(ledger_ticks(t.ledger, &t.e), &t.e);
+        test_ledger_commit(&t);
         committed = seq - 1;
     }
     return seq - first;
-}
-
-static void assert_replay(bool agrees)
-{
-    struct replay_report report;
-    assert_ok(replay_run(database.path, &report, &e), &e);
-    if (report.agrees != agrees)
-        fail_msg("replay says %d: %s", report.agrees, report.difference);
-    if (!agrees)
-        assert_true(report.difference[0] != 0);
 }
 
 static void test_bad_push_is_rolled_back_and_replays(void **state)
@@ -262,19 +190,17 @@ static void test_bad_push_is_rolled_back_and_replays(void **state)
     assert_int_equal(number("SELECT count(*) FROM decisions WHERE action='rollback'"), 1);
     assert_int_equal(number("SELECT count(*) FROM quarantine"), 1);
     assert_int_equal(number("SELECT count(*) FROM experiments WHERE outcome='rollback'"), 1);
-    struct policy_view v;
-    policy_view(ledger->route[0].course.policy, &v);
+    struct policy_view v = test_ledger_view(&t);
     assert_int_equal(v.champion, 1);
     assert_int_equal(v.challenger, 0);
-    assert_replay(true);
+    test_ledger_replay(&t, true, "as it was written");
     assert_true(number("SELECT count(*) FROM decisions WHERE action='rollback' AND log_e>="
                        "log_threshold AND log_threshold>2.9") == 1);
 }
 
 static double rollback_log_e(void)
 {
-    struct policy_view v;
-    policy_view(ledger->route[0].course.policy, &v);
+    struct policy_view v = test_ledger_view(&t);
     for (uint32_t i = 0; i < v.n_test; i++) {
         if (strcmp(v.test[i].name, "rollback") == 0)
             return v.test[i].log_e;
@@ -290,16 +216,13 @@ static void test_restart_keeps_the_statistic(void **state)
     drive(3, 1, 120, bad, false);
     double before = rollback_log_e();
     assert_false(isnan(before));
-    drop_ledger();
-    open_ledger();
+    test_ledger_drop(&t);
+    test_ledger_open(&t);
     assert_true(fabs(rollback_log_e() - before) <= 1e-12);
     /* The same from the rows alone, without the stored state. */
-    struct db *d;
-    drop_ledger();
-    assert_ok(db_open(&d, database.path, DB_SYNC_NORMAL, &e), &e);
-    assert_ok(db_exec(d, "UPDATE policy_state SET state='{}'", &e), &e);
-    db_close(d);
-    open_ledger();
+    test_ledger_drop(&t);
+    test_ledger_tamper(&t, "UPDATE policy_state SET state='{}'");
+    test_ledger_open(&t);
     assert_true(rollback_log_e() == before);
 }
 
@@ -313,7 +236,7 @@ static void test_kills_change_nothing(void **state)
         assert_int_equal(number("SELECT count(*) FROM outputs"), (int64_t)(first + 499));
         assert_int_equal(number("SELECT count(*) FROM scores"), (int64_t)(first + 499));
         assert_int_equal(mark(), first + 499);
-        assert_replay(true);
+        test_ledger_replay(&t, true, "as it was written");
     }
     assert_int_equal(number("SELECT count(*) FROM decisions WHERE action='rollback'"), 3);
 }
@@ -348,30 +271,30 @@ static void test_tampering_is_seen(void **state)
     };
     uint64_t bad = push_bad();
     drive(5, 1, 300, bad, false);
-    assert_replay(true);
-    assert_ok(ledger_save(ledger, &e), &e);
-    drop_ledger();
+    test_ledger_replay(&t, true, "as it was written");
+    assert_ok(ledger_save(t.ledger, &t.e), &t.e);
+    test_ledger_drop(&t);
     char copy[128], command[512];
-    snprintf(copy, sizeof copy, "%s/keep.db", database.folder);
+    snprintf(copy, sizeof copy, "%s/keep.db", t.database.folder);
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
         struct db *d;
-        assert_ok(db_open(&d, database.path, DB_SYNC_NORMAL, &e), &e);
+        assert_ok(db_open(&d, t.database.path, DB_SYNC_NORMAL, &t.e), &t.e);
         if (i == 0) {
             snprintf(command, sizeof command, "VACUUM INTO '%s'", copy);
-            assert_ok(db_exec(d, command, &e), &e);
+            assert_ok(db_exec(d, command, &t.e), &t.e);
         }
-        assert_ok(db_exec(d, BAD[i], &e), &e);
+        assert_ok(db_exec(d, BAD[i], &t.e), &t.e);
         db_close(d);
-        assert_replay(false);
-        assert_ok(db_open(&d, copy, DB_SYNC_NORMAL, &e), &e);
-        unlink(database.path);
-        snprintf(command, sizeof command, "VACUUM INTO '%s'", database.path);
-        assert_ok(db_exec(d, command, &e), &e);
+        test_ledger_replay(&t, false, BAD[i]);
+        assert_ok(db_open(&d, copy, DB_SYNC_NORMAL, &t.e), &t.e);
+        unlink(t.database.path);
+        snprintf(command, sizeof command, "VACUUM INTO '%s'", t.database.path);
+        assert_ok(db_exec(d, command, &t.e), &t.e);
         db_close(d);
-        assert_replay(true);
+        test_ledger_replay(&t, true, "as it was written");
     }
     unlink(copy);
-    open_ledger();
+    test_ledger_open(&t);
 }
 
 /* Old texts go, what the laws were fed stays: replay proves all of it before and after. */
@@ -381,29 +304,29 @@ static void test_expired_texts_leave_the_proof(void **state)
     bool again;
     drive(7, 1, 700, push_bad(), false);
     int64_t n = number("SELECT count(*) FROM bodies");
-    config.controller.keep_texts_days = 1;
-    fake.wall_now.us += INT64_C(2) * 86400000000;
+    t.config.controller.keep_texts_days = 1;
+    t.fake.wall_now.us += INT64_C(2) * 86400000000;
     assert_int_equal(n, 700);
-    assert_ok(ledger_expire(ledger, &again, &e), &e);
+    assert_ok(ledger_expire(t.ledger, &again, &t.e), &t.e);
     assert_true(again);
     assert_int_equal(number("SELECT count(*) FROM bodies"), 200);
-    assert_replay(true);
+    test_ledger_replay(&t, true, "as it was written");
     struct sample fresh = plain(701);
-    take(&fresh);
-    assert_ok(ledger_commit(ledger, &e), &e);
-    assert_ok(ledger_expire(ledger, &again, &e), &e);
+    test_ledger_take(&t, &fresh);
+    test_ledger_commit(&t);
+    assert_ok(ledger_expire(t.ledger, &again, &t.e), &t.e);
     assert_false(again);
     assert_int_equal(number("SELECT count(*) FROM bodies"), 1);
     assert_int_equal(number("SELECT sum(n) FROM rollups"), 701);
     assert_int_equal(number("SELECT count(*) FROM route_rows"), 701);
     struct replay_report report;
-    assert_ok(replay_run(database.path, &report, &e), &e);
+    assert_ok(replay_run(t.database.path, &report, &t.e), &t.e);
     assert_int_equal(report.n_texts_expired, 700);
     assert_int_equal(report.texts_from, number("SELECT max(row) FROM scores"));
     assert_int_equal(number("SELECT n FROM totals WHERE what='outputs'"), 701);
-    drop_ledger();
-    open_ledger();
-    assert_replay(true);
+    test_ledger_drop(&t);
+    test_ledger_open(&t);
+    test_ledger_replay(&t, true, "as it was written");
 }
 
 /* Rows of schema 2: their texts move, sums are made of them, and the proof holds, also when the
@@ -416,10 +339,10 @@ static void test_a_store_of_an_earlier_version(void **state)
     struct db_migration m[2];
     for (uint32_t i = 0; i < 2; i++)
         m[i] = (struct db_migration){i + 1, SCHEMA_MIGRATIONS[i].name, SCHEMA_MIGRATIONS[i].p};
-    drop_ledger();
-    unlink(database.path);
-    assert_ok(db_open(&d, database.path, DB_SYNC_NORMAL, &e), &e);
-    assert_ok(db_migrate(d, m, 2, &e), &e);
+    test_ledger_drop(&t);
+    unlink(t.database.path);
+    assert_ok(db_open(&d, t.database.path, DB_SYNC_NORMAL, &t.e), &t.e);
+    assert_ok(db_migrate(d, m, 2, &t.e), &t.e);
     assert_ok(
         db_exec(d,
                 "INSERT INTO outputs VALUES(1,'e1',9,1,'r1',0,'default',1,'champion','',1.0,"
@@ -429,20 +352,20 @@ static void test_a_store_of_an_earlier_version(void **state)
                 "\"prompt_tokens\":5,\"completion_tokens\":2,\"created_us\":7}');"
                 "INSERT INTO scores VALUES(1,1,'r1',0,'default','abc','v1','default',1,0.5,'',"
                 "0,1000,'[]')",
-                &e),
-        &e);
+                &t.e),
+        &t.e);
     db_close(d);
-    open_ledger();
-    assert_int_equal(ledger->n_outputs, 1);
+    test_ledger_open(&t);
+    assert_int_equal(t.ledger->n_outputs, 1);
     assert_int_equal(number("SELECT n FROM rollups"), 1);
     assert_int_equal(number("SELECT count(*) FROM route_rows WHERE reward=0.5"), 1);
-    assert_replay(true);
-    config.controller.keep_texts_days = 1;
-    fake.wall_now.us += INT64_C(2) * 86400000000;
-    assert_ok(ledger_expire(ledger, &again, &e), &e);
+    test_ledger_replay(&t, true, "as it was written");
+    t.config.controller.keep_texts_days = 1;
+    t.fake.wall_now.us += INT64_C(2) * 86400000000;
+    assert_ok(ledger_expire(t.ledger, &again, &t.e), &t.e);
     assert_int_equal(number("SELECT count(*) FROM bodies"), 0);
     assert_int_equal(number("SELECT length(raw_hash) FROM outputs"), 32);
-    assert_replay(true);
+    test_ledger_replay(&t, true, "as it was written");
 }
 
 static void test_history_cannot_be_changed(void **state)
@@ -455,14 +378,14 @@ static void test_history_cannot_be_changed(void **state)
                                           "DELETE FROM events",
                                           "UPDATE events SET actor='x'"};
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++)
-        assert_int_equal(db_exec(store_db(ledger->store), REFUSED[i], &e), ERR_CONFLICT);
+        assert_int_equal(db_exec(store_db(t.ledger->store), REFUSED[i], &t.e), ERR_CONFLICT);
 }
 
 static void reconfigure(const char *routes)
 {
-    drop_ledger();
-    assert_ok(milepost_config_load(NULL, &routes, 1, &config_arena, &config, &e), &e);
-    open_ledger();
+    test_ledger_drop(&t);
+    test_ledger_configure(&t, &routes, 1);
+    test_ledger_open(&t);
 }
 
 /* A changed file: new parameters never replace what the loop has found; changed settings keep the
@@ -475,24 +398,23 @@ static void test_changed_configuration(void **state)
     reconfigure("routes=[{name: default, params: {temperature: 0.9, max_new_tokens: 64}, "
                 "policy: {alpha: 0.01, ramp: [\"0.5\"], min_minutes: 0, pair_deadline_ms: 500}}, "
                 "{name: other, policy: {kind: hold}}]");
-    struct policy_view v;
-    policy_view(ledger->route[0].course.policy, &v);
+    struct policy_view v = test_ledger_view(&t);
     assert_int_equal(v.champion, 1);
     assert_int_equal(v.challenger, bad);
     assert_int_equal(number("SELECT count(*) FROM events WHERE kind='settings'"), 3);
-    assert_replay(true);
+    test_ledger_replay(&t, true, "as it was written");
     drive(3, 61, 60, bad, false);
-    assert_replay(true);
+    test_ledger_replay(&t, true, "as it was written");
     reconfigure("routes=[{name: default, policy: {kind: hold}}, {name: third}]");
-    policy_view(ledger->route[0].course.policy, &v);
+    v = test_ledger_view(&t);
     assert_int_equal(v.champion, 1);
     assert_int_equal(v.challenger, 0);
     assert_int_equal(number("SELECT count(*) FROM experiments WHERE outcome='expire'"), 1);
     assert_int_equal(number("SELECT champion FROM policy_state WHERE route='third'"), bad + 1);
-    uint64_t version = ledger->desired_version;
+    uint64_t version = t.ledger->desired_version;
     drive(4, 121, 40, bad, true);
-    assert_int_equal(ledger->desired_version, version);
-    assert_replay(true);
+    assert_int_equal(t.ledger->desired_version, version);
+    test_ledger_replay(&t, true, "as it was written");
 }
 
 /* Else a row held for a missing one would wait until the clock has caught up: for a day. */
@@ -500,29 +422,29 @@ static void test_a_clock_set_back_stops_no_deadline(void **state)
 {
     (void)state;
     struct sample m = plain(1);
-    take(&m);
-    assert_ok(ledger_commit(ledger, &e), &e);
-    int64_t before = ledger->now_us;
-    drop_ledger();
-    fake.wall_now.us = before - INT64_C(86400000000);
-    open_ledger();
-    assert_true(ledger_now_us(ledger) >= before);
-    fake.now.us += 5000000;
-    assert_int_equal(ledger_now_us(ledger), ledger->now_us + 5000000);
-    fake.wall_now.us = before + INT64_C(60000000);
-    assert_int_equal(ledger_now_us(ledger), fake.wall_now.us);
+    test_ledger_take(&t, &m);
+    test_ledger_commit(&t);
+    int64_t before = t.ledger->now_us;
+    test_ledger_drop(&t);
+    t.fake.wall_now.us = before - INT64_C(86400000000);
+    test_ledger_open(&t);
+    assert_true(ledger_now_us(t.ledger) >= before);
+    t.fake.now.us += 5000000;
+    assert_int_equal(ledger_now_us(t.ledger), t.ledger->now_us + 5000000);
+    t.fake.wall_now.us = before + INT64_C(60000000);
+    assert_int_equal(ledger_now_us(t.ledger), t.fake.wall_now.us);
 }
 
 static void test_one_writer(void **state)
 {
     (void)state;
     struct store *second;
-    assert_int_equal(store_open(&second, database.path, NULL, &e), ERR_CONFLICT);
-    assert_non_null(strstr(e.msg, "another controller"));
-    drop_ledger();
-    assert_ok(store_open(&second, database.path, NULL, &e), &e);
+    assert_int_equal(store_open(&second, t.database.path, NULL, &t.e), ERR_CONFLICT);
+    assert_non_null(strstr(t.e.msg, "another controller"));
+    test_ledger_drop(&t);
+    assert_ok(store_open(&second, t.database.path, NULL, &t.e), &t.e);
     store_close(second);
-    open_ledger();
+    test_ledger_open(&t);
 }
 
 int main(void)

@@ -1,20 +1,14 @@
 /* What webhooks must be told, on a real database: with its cause or not at all, bounded, and given
  * up when the configuration no longer names the webhook. Delivery: tests/e2e/test_webhooks.py. */
 #include "controller/notices.h"
-#include "controller/test_database.h"
+#include "controller/test_ledger.h"
 
 #include "common/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static struct test_database database;
-static struct err e;
-static struct arena arena;
-static struct milepost_config config;
-static struct ledger *ledger;
+static struct test_ledger t;
 static int n_given_up;
 
 static void on_notice(void *ctx, const struct stored_notice *n)
@@ -23,49 +17,37 @@ static void on_notice(void *ctx, const struct stored_notice *n)
     n_given_up += n->state == NOTICE_GIVEN_UP;
 }
 
-static void open_ledger(const char *webhooks)
-{
-    const char *overrides[] = {"routes=[{name: default, policy: {kind: hold}}]", webhooks};
-    assert_ok(milepost_config_load(NULL, overrides, 2, &arena, &config, &e), &e);
-    struct ledger_options o = {.database = database.path,
-                               .config = &config,
-                               .clock = CLOCK_REAL,
-                               .hooks = {.notice = on_notice}};
-    assert_ok(ledger_open(&ledger, &o, &e), &e);
-}
-
 static int setup(void **state)
 {
     (void)state;
+    static const char *const overrides[] = {
+        "routes=[{name: default, policy: {kind: hold}}]",
+        "controller.webhooks=[{name: a, url: 'http://a/', events: [hold]}, {name: b, url: "
+        "'http://b/', events: [all]}, {name: c, url: 'http://c/', events: [alert]}]"};
     n_given_up = 0;
-    if (test_database_make(&database) != 0)
+    if (test_ledger_make(&t, overrides, 2) != 0)
         return -1;
-    arena_init(&arena, 16 * MiB);
-    open_ledger("controller.webhooks=[{name: a, url: 'http://a/', events: [hold]}, {name: b, url: "
-                "'http://b/', events: [all]}, {name: c, url: 'http://c/', events: [alert]}]");
+    t.hooks.notice = on_notice;
+    test_ledger_open(&t);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    ledger_close(ledger);
-    arena_free(&arena);
-    return test_database_remove(&database);
+    return test_ledger_end(&t);
 }
 
 static int64_t number(const char *sql)
 {
-    return test_database_number(&database, sql);
+    return test_ledger_number(&t, sql);
 }
 
 static void decide(const char *kind, bool commits)
 {
-    struct ledger_event ev = {
-        .route = &ledger->route[0], .kind = kind, .actor = STR("operator:test")};
-    assert_ok(ledger_begin(ledger, &e), &e);
-    assert_ok(ledger_event(ledger, &ev, NULL, &e), &e);
-    assert_ok(commits ? ledger_commit(ledger, &e) : ledger_abort(ledger, &e), &e);
+    test_ledger_begin(&t);
+    assert_ok(test_ledger_event(&t, kind, "", NULL), &t.e);
+    assert_ok(commits ? ledger_commit(t.ledger, &t.e) : ledger_abort(t.ledger, &t.e), &t.e);
 }
 
 static void test_with_its_cause_or_not_at_all(void **state)
@@ -89,18 +71,18 @@ static void test_what_waits_is_bounded(void **state)
     (void)state;
     char sql[256];
     assert_ok(
-        db_exec(store_db(ledger->store),
+        db_exec(store_db(t.ledger->store),
                 "CREATE TEMP TABLE digits(d); INSERT INTO digits VALUES(0),(1),(2),(3),(4),(5)"
                 ",(6),(7),(8),(9)",
-                &e),
-        &e);
+                &t.e),
+        &t.e);
     snprintf(
         sql, sizeof sql,
         "INSERT INTO notices SELECT NULL,'a','k'||rowid,'hold','{}',0,0,0,0,NULL,'' FROM (SELECT "
         "a.d+10*b.d+100*c.d+1000*f.d AS rowid FROM digits a,digits b,digits c,digits f) WHERE "
         "rowid<%d",
         NOTICES_WAITING_MAX - 1);
-    assert_ok(db_exec(store_db(ledger->store), sql, &e), &e);
+    assert_ok(db_exec(store_db(t.ledger->store), sql, &t.e), &t.e);
     decide("hold", true);
     assert_int_equal(n_given_up, 0);
     decide("resume", true);
@@ -115,19 +97,24 @@ static void test_what_waits_is_bounded(void **state)
 static void test_an_attempt_and_a_webhook_that_is_gone(void **state)
 {
     (void)state;
+    static const char *const FEWER[] = {
+        "routes=[{name: default, policy: {kind: hold}}]",
+        "controller.webhooks=[{name: b, url: 'http://b/', events: [all]}]"};
     struct stored_notice n;
     decide("hold", true);
-    assert_ok(store_next_notice(ledger->store, STR("a"), 1, &arena, &n, &e), &e);
+    assert_ok(store_next_notice(t.ledger->store, STR("a"), 1, &t.arena, &n, &t.e), &t.e);
     n.state = NOTICE_WAITS;
     n.attempts = 1;
     n.next_us = INT64_MAX;
     n.answer = STR("status 500");
-    assert_ok(ledger_begin(ledger, &e), &e);
-    assert_ok(notices_attempt(ledger, &n, &e), &e);
-    assert_ok(ledger_commit(ledger, &e), &e);
-    assert_int_equal(store_next_notice(ledger->store, STR("a"), 1, &arena, &n, &e), ERR_NOT_FOUND);
-    ledger_close(ledger);
-    open_ledger("controller.webhooks=[{name: b, url: 'http://b/', events: [all]}]");
+    test_ledger_begin(&t);
+    assert_ok(notices_attempt(t.ledger, &n, &t.e), &t.e);
+    test_ledger_commit(&t);
+    assert_int_equal(store_next_notice(t.ledger->store, STR("a"), 1, &t.arena, &n, &t.e),
+                     ERR_NOT_FOUND);
+    test_ledger_drop(&t);
+    test_ledger_configure(&t, FEWER, 2);
+    test_ledger_open(&t);
     assert_int_equal(number("SELECT count(*) FROM notices WHERE webhook='a' AND state=2"), 1);
     assert_int_equal(number("SELECT count(*) FROM notices WHERE webhook='b' AND state=0"), 2);
 }
