@@ -241,8 +241,11 @@ void team_run(struct team *t, void (*body)(void *arg), void *arg)
 {
     t->body = body;
     t->body_arg = arg;
+    /* A job without shares, so that helpers wake up while the leader does. */
+    atomic_fetch_add(&t->generation.value, 1);
     uint32_t running = atomic_fetch_add(&t->body_turn.value, 1) + 1;
     wake(&t->body_turn);
+    wake(&t->generation);
     (void)wait_change(&t->body_turn, running, 0);
 }
 

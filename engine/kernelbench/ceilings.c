@@ -15,15 +15,16 @@
 #include <immintrin.h>
 #endif
 
-enum { RUNS = 7, MIN_READ_BYTES = 192 * 1024 * 1024, PEAK_ROUNDS = 4000000, HUGE_PAGE = 1 << 21 };
+enum { RUNS = 7, MIN_READ_BYTES = 384 * 1024 * 1024, PEAK_ROUNDS = 4000000, HUGE_PAGE = 1 << 21 };
 
-struct crew;
-typedef uint64_t (*work_fn)(const struct crew *c, uint32_t thread);
+typedef uint64_t (*work_fn)(const struct ceiling *c, uint32_t thread);
 
-struct crew {
+struct ceiling {
     uint32_t n;
-    work_fn work;
-    const char *memory; /* for reading */
+    work_fn work; /* NULL: the processor cannot */
+    const char *name;
+    double amount; /* bytes or operations of a run */
+    char *memory;  /* for reading */
     size_t part_bytes;
     uint32_t rounds;
     uint64_t (*read)(const char *p, size_t bytes);
@@ -34,7 +35,7 @@ struct crew {
 };
 
 struct member {
-    struct crew *crew;
+    struct ceiling *crew;
     uint32_t index;
 };
 
@@ -59,9 +60,11 @@ static void pin(uint32_t index)
 static void *run_member(void *arg)
 {
     struct member *m = arg;
-    struct crew *c = m->crew;
+    struct ceiling *c = m->crew;
 
     pin(m->index);
+    if (c->memory) /* what ran before has filled the caches with its own */
+        c->sum += c->read(c->memory + c->part_bytes * m->index, c->part_bytes);
     pthread_barrier_wait(&c->barrier);
     if (m->index == 0)
         c->begin_us = clock_mono(&CLOCK_REAL).us;
@@ -73,14 +76,11 @@ static void *run_member(void *arg)
 }
 
 /* Seconds of one run of the crew. */
-static int run_crew(struct crew *c, double *seconds, struct err *e)
+static double run_crew(struct ceiling *c)
 {
     pthread_t thread[CEILING_MAX_THREADS];
     struct member member[CEILING_MAX_THREADS];
 
-    if (c->n == 0 || c->n > CEILING_MAX_THREADS)
-        return err_set(e, ERR_INVALID, "%u threads; 1 to %d are allowed", c->n,
-                       CEILING_MAX_THREADS);
     pthread_barrier_init(&c->barrier, NULL, c->n);
     for (uint32_t i = 0; i < c->n; i++) {
         member[i] = (struct member){c, i};
@@ -90,29 +90,54 @@ static int run_crew(struct crew *c, double *seconds, struct err *e)
     for (uint32_t i = 0; i < c->n; i++)
         pthread_join(thread[i], NULL);
     pthread_barrier_destroy(&c->barrier);
-    *seconds = (double)(c->end_us - c->begin_us + 1) / 1e6;
-    return ERR_OK;
+    return (double)(c->end_us - c->begin_us + 1) / 1e6;
 }
 
-static int by_value(const void *a, const void *b)
+double ceiling_once(struct ceiling *c)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return c->work ? c->amount / run_crew(c) / 1e9 : 0;
 }
 
-/* Of the fastest run: a limit is what can be reached, not what others left of it. */
-static int best_seconds(struct crew *c, double *seconds, struct err *e)
+double ceiling_best(struct ceiling *c)
 {
-    double all[RUNS];
+    double best = 0;
 
     for (int i = 0; i < RUNS; i++) {
-        int rc = run_crew(c, &all[i], e);
-        if (rc != ERR_OK)
-            return rc;
+        double rate = ceiling_once(c);
+        best = rate > best ? rate : best;
     }
-    qsort(all, RUNS, sizeof all[0], by_value);
-    *seconds = all[0];
+    return best;
+}
+
+bool ceiling_fills_caches(const struct ceiling *c)
+{
+    return c->memory != NULL;
+}
+
+const char *ceiling_name(const struct ceiling *c)
+{
+    return c->name;
+}
+
+static int open_crew(struct ceiling **out, uint32_t n_threads, struct err *e)
+{
+    *out = NULL;
+    if (n_threads == 0 || n_threads > CEILING_MAX_THREADS)
+        return err_set(e, ERR_INVALID, "%u threads; 1 to %d are allowed", n_threads,
+                       CEILING_MAX_THREADS);
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return err_set(e, ERR_NOMEM, "a probe");
+    (*out)->n = n_threads;
     return ERR_OK;
+}
+
+void ceiling_close(struct ceiling *c)
+{
+    if (!c)
+        return;
+    free(c->memory);
+    free(c);
 }
 
 /* Reading. 64 bytes a step on any target; the compiler splits them where vectors are shorter. */
@@ -156,7 +181,7 @@ __attribute__((target("avx2"))) static uint64_t read_avx2(const char *p, size_t 
 }
 #endif
 
-static uint64_t read_part(const struct crew *c, uint32_t thread)
+static uint64_t read_part(const struct ceiling *c, uint32_t thread)
 {
     uint64_t sum = 0;
 
@@ -165,35 +190,41 @@ static uint64_t read_part(const struct crew *c, uint32_t thread)
     return sum;
 }
 
-int ceiling_read(uint32_t n_threads, size_t bytes, double *gb_s, struct err *e)
+static uint64_t (*choose_read(void))(const char *p, size_t bytes)
 {
-    size_t part = bytes / (n_threads > 0 ? n_threads : 1) / (LINES * 64) * (LINES * 64), total;
-    double seconds = 0;
-
-    if (part == 0)
-        part = LINES * 64;
-    total = (part * n_threads + AHEAD_BYTES + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    char *memory = aligned_alloc(HUGE_PAGE, total);
-    if (memory == NULL)
-        return err_set(e, ERR_NOMEM, "%zu bytes to read", total);
-    madvise(memory, total, MADV_HUGEPAGE);
-    memset(memory, 1, total);
-    struct crew c = {.n = n_threads,
-                     .work = read_part,
-                     .memory = memory,
-                     .part_bytes = part,
-                     .rounds = (uint32_t)(MIN_READ_BYTES / (part * n_threads) + 1),
-                     .read = read_plain};
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f"))
-        c.read = read_avx512;
-    else if (__builtin_cpu_supports("avx2"))
-        c.read = read_avx2;
+        return read_avx512;
+    if (__builtin_cpu_supports("avx2"))
+        return read_avx2;
 #endif
-    int rc = best_seconds(&c, &seconds, e);
-    *gb_s = (double)(part * n_threads) * c.rounds / seconds / 1e9;
-    free(memory);
-    return rc;
+    return read_plain;
+}
+
+int ceiling_open_read(struct ceiling **out, uint32_t n_threads, size_t bytes, struct err *e)
+{
+    int rc = open_crew(out, n_threads, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct ceiling *c = *out;
+    size_t step = LINES * 64, part = bytes / n_threads / step * step;
+    part = part ? part : step;
+    size_t total = (part * n_threads + AHEAD_BYTES + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    c->memory = aligned_alloc(HUGE_PAGE, total);
+    if (!c->memory) {
+        ceiling_close(c);
+        *out = NULL;
+        return err_set(e, ERR_NOMEM, "%zu bytes to read", total);
+    }
+    madvise(c->memory, total, MADV_HUGEPAGE);
+    memset(c->memory, 1, total);
+    c->part_bytes = part;
+    c->rounds = (uint32_t)(MIN_READ_BYTES / (part * n_threads) + 1);
+    c->amount = (double)(part * n_threads) * c->rounds;
+    c->read = choose_read();
+    c->name = "reading";
+    c->work = read_part;
+    return ERR_OK;
 }
 
 /* Multiplying: twelve independent chains hide the latency of two ports. */
@@ -288,38 +319,34 @@ static struct peak choose_fp32(void)
     return (struct peak){"compiler's vectors", peak_fp32_plain, 32};
 }
 
-static uint64_t run_peak(const struct crew *c, uint32_t thread)
+static uint64_t run_peak(const struct ceiling *c, uint32_t thread)
 {
     c->peak(c->rounds);
     return thread;
 }
 
-static int measure_peak(const struct peak *p, uint32_t n_threads, double *rate, struct err *e)
+static int open_peak(struct ceiling **out, const struct peak *p, uint32_t n_threads, struct err *e)
 {
-    struct crew c = {.n = n_threads, .work = run_peak, .rounds = PEAK_ROUNDS, .peak = p->run};
-    double seconds = 0;
-
-    *rate = 0;
-    if (p->run == NULL)
-        return ERR_OK;
-    int rc = best_seconds(&c, &seconds, e);
-    if (rc == ERR_OK)
-        *rate = (double)n_threads * CHAINS * PEAK_ROUNDS * p->ops / seconds / 1e9;
-    return rc;
+    int rc = open_crew(out, n_threads, e);
+    if (rc != ERR_OK)
+        return rc;
+    struct ceiling *c = *out;
+    c->name = p->name;
+    c->peak = p->run;
+    c->work = p->run ? run_peak : NULL;
+    c->rounds = PEAK_ROUNDS;
+    c->amount = (double)n_threads * CHAINS * PEAK_ROUNDS * p->ops;
+    return ERR_OK;
 }
 
-int ceiling_int8(uint32_t n_threads, double *gop_s, const char **name, struct err *e)
+int ceiling_open_int8(struct ceiling **out, uint32_t n_threads, struct err *e)
 {
     struct peak p = choose_int8();
-
-    *name = p.name;
-    return measure_peak(&p, n_threads, gop_s, e);
+    return open_peak(out, &p, n_threads, e);
 }
 
-int ceiling_fp32(uint32_t n_threads, double *gflop_s, const char **name, struct err *e)
+int ceiling_open_fp32(struct ceiling **out, uint32_t n_threads, struct err *e)
 {
     struct peak p = choose_fp32();
-
-    *name = p.name;
-    return measure_peak(&p, n_threads, gflop_s, e);
+    return open_peak(out, &p, n_threads, e);
 }

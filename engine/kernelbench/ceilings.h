@@ -1,23 +1,36 @@
 /* engine/kernelbench/ceilings.h - what this machine can do at most: reading memory, multiplying
- * bytes, multiplying floats. Measured with threads pinned to the first CPUs of the affinity mask,
- * the best of several runs. Blocks for about half a second each; any thread, one at a time. */
+ * bytes, multiplying floats. Measured with threads pinned to the first CPUs of the affinity mask;
+ * any thread, one at a time. */
 #ifndef ENGINE_KERNELBENCH_CEILINGS_H
 #define ENGINE_KERNELBENCH_CEILINGS_H
 
 #include "common/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { CEILING_MAX_THREADS = 256 };
 
-/* GB/s of n_threads reading `bytes` together, each its own part again and again; huge pages where
- * the kernel gives them. ERR_NOMEM. */
-MUST_USE int ceiling_read(uint32_t n_threads, size_t bytes, double *gb_s, struct err *e);
+struct ceiling;
 
-/* 10^9 operations a second (a multiply-add is two) of the best instructions of this processor.
- * *name says which; rate 0 and name "none" when there is no byte dot product. */
-MUST_USE int ceiling_int8(uint32_t n_threads, double *gop_s, const char **name, struct err *e);
-MUST_USE int ceiling_fp32(uint32_t n_threads, double *gflop_s, const char **name, struct err *e);
+/* n_threads reading `bytes` together, each its own part again and again; huge pages where the
+ * kernel gives them. In GB/s. ERR_NOMEM, ERR_INVALID. */
+MUST_USE int ceiling_open_read(struct ceiling **out, uint32_t n_threads, size_t bytes,
+                               struct err *e);
+/* The best byte dot product, or the best float instruction, of this processor, in 10^9 operations a
+ * second (a multiply-add is two). ERR_NOMEM, ERR_INVALID. */
+MUST_USE int ceiling_open_int8(struct ceiling **out, uint32_t n_threads, struct err *e);
+MUST_USE int ceiling_open_fp32(struct ceiling **out, uint32_t n_threads, struct err *e);
+void ceiling_close(struct ceiling *c);
+
+/* Which instruction; "none" where there is no byte dot product, and rates are 0. */
+const char *ceiling_name(const struct ceiling *c);
+/* Whether a run leaves nothing of others' in the caches. */
+bool ceiling_fills_caches(const struct ceiling *c);
+/* The rate of one run, which takes some milliseconds. */
+double ceiling_once(struct ceiling *c);
+/* The best of several: a limit is what can be reached, not what others left of it. */
+double ceiling_best(struct ceiling *c);
 
 #endif

@@ -3,14 +3,15 @@
  *
  * Weights are read once a step, so GB/s counts the file's bytes of the matrices a step goes
  * through, against a probe that reads as many bytes; GOP/s counts two operations a multiply-add of
- * the model, against the processor's byte dot product, for attention against fp32. What the
+ * the model, against the processor's byte dot product, for attention against fp32. Shares that the
+ * gates judge are of limits measured beside the step, round by round (timing.h). What the
  * kernel's dot products execute is more (kernels/README.md) and stands in a column of its own. Exit
  * 0; with --check 1 when the gates are missed. */
-#include "common/clock.h"
 #include "common/progress.h"
 #include "engine/kernelbench/ceilings.h"
 #include "engine/kernelbench/report.h"
 #include "engine/kernelbench/shapes.h"
+#include "engine/kernelbench/timing.h"
 #include "engine/sample/sampler.h"
 #include "kernels/threads.h"
 
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_RUNS = 5, MAX_RUNS = 2000, BUDGET_US = 250000, QUICK_US = 5000 };
 static const size_t LARGE_BYTES = (size_t)1 << 30, QUICK_BYTES = (size_t)1 << 26;
 static const double GEMV_GATE = 0.85, GEMM_GATE = 0.60;
 static const uint32_t TOKENS[] = {1, 4, 8, 16, 32, 64, 512};
@@ -31,38 +31,20 @@ struct bench {
     struct shapes *shapes;
     struct report report;
     struct progress progress;
+    struct ceiling *int8;
     int only_limits, as_json, has_gates, is_quick; /* bool, as getopt_long sets them */
 };
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Median and spread of a step's microseconds: at least MIN_RUNS, about BUDGET_US in all. */
 static int time_step(struct bench *b, int (*step)(void *ctx, struct err *e), void *ctx,
-                     struct report_row *row, struct err *e)
+                     struct ceiling *beside, struct report_row *row, double *could, struct err *e)
 {
-    static const double quartile = 0.25;
-    double us[MAX_RUNS], sum = 0, budget_us = b->is_quick ? QUICK_US : BUDGET_US;
-    uint32_t n = 0;
+    struct timing t = {0};
     progress_show(&b->progress, b->report.n, row->what);
-    int rc = step(ctx, e); /* warm-up */
-
-    while (rc == ERR_OK && n < MAX_RUNS && (n < MIN_RUNS || sum < budget_us)) {
-        struct mono from = clock_mono(&CLOCK_REAL);
-        rc = step(ctx, e);
-        us[n] = (double)mono_since_us(from, clock_mono(&CLOCK_REAL));
-        us[n] = us[n] > 0 ? us[n] : 0.5; /* below the clock's unit */
-        sum += us[n++];
-    }
-    if (rc != ERR_OK)
-        return rc;
-    qsort(us, n, sizeof us[0], by_value);
-    row->us = us[n / 2];
-    row->spread = (us[(uint32_t)(n * (1 - quartile))] - us[(uint32_t)(n * quartile)]) / row->us;
-    return ERR_OK;
+    int rc = timing_run(step, ctx, beside, b->is_quick, &t, e);
+    row->us = t.us;
+    row->spread = t.spread;
+    *could = t.could;
+    return rc;
 }
 
 static void keep(struct bench *b, const struct report_row *row)
@@ -97,14 +79,15 @@ static bool has_counts(const struct bench *b)
            strcmp(b->report.limits.int8_name, "AVX-512 VNNI") == 0;
 }
 
-/* One token goes another way than several, and is bound by what it reads. */
-static void set_rates(const struct bench *b, struct work work, struct report_row *row)
+/* One token goes another way than several, and is bound by what it reads. could: what the ceiling
+ * beside the step does in its time. */
+static void set_shares(const struct bench *b, struct work work, double could,
+                       struct report_row *row)
 {
-    double peak = b->report.limits.int8_gop_s;
+    double done = 2 * work.macs;
 
-    row->gop_s = 2 * work.macs / row->us / 1e3;
-    row->of_peak = peak > 0 ? row->gop_s / peak : 0;
-    if (row->n_tok == 1 || work.slots <= 0 || !has_counts(b))
+    row->of_peak = could > 0 ? done / could : 0;
+    if (work.slots <= 0 || !has_counts(b))
         return;
     row->dots_of_peak = row->of_peak * work.dots / work.macs;
     row->at_most = work.macs / work.slots;
@@ -116,31 +99,62 @@ static bool is_timed(enum role role, uint32_t n_tok)
     return role != ROLE_HEAD || shapes_head_rows(n_tok) == n_tok;
 }
 
-static int measure_role(struct bench *b, enum role role, struct err *e)
+static void name_role(const struct role_facts *f, bool is_all, struct report_row *row)
+{
+    if (is_all)
+        snprintf(row->what, sizeof row->what, "%s (%.1f MB)", f->name, (double)f->bytes / 1e6);
+    else
+        snprintf(row->what, sizeof row->what, "%s %s, %u x %u, %u times", f->name, f->types,
+                 f->rows, f->cols, f->n);
+}
+
+/* One row. What bounds it is measured beside it; the other share is of the best that was seen. */
+static int measure_tokens(struct bench *b, enum role role, uint32_t n_tok, struct ceiling *read,
+                          double read_gb_s, struct err *e)
 {
     struct role_facts f = shapes_role(b->shapes, role);
-    const struct limits *l = &b->report.limits;
-    double read_gb_s = 0;
-    int rc = ceiling_read(l->n_threads, f.bytes, &read_gb_s, e);
+    struct work work = shapes_work(b->shapes, role, n_tok);
+    struct role_step step = {b->shapes, role, n_tok};
+    struct report_row row = {.n_tok = n_tok};
+    double could, bytes = (double)f.bytes, peak = b->report.limits.int8_gop_s;
 
-    for (uint32_t i = 0; rc == ERR_OK && i < N_TOKENS; i++) {
-        struct role_step step = {b->shapes, role, TOKENS[i]};
-        struct report_row row = {.n_tok = TOKENS[i]};
-        if (!is_timed(role, TOKENS[i]))
-            break;
-        if (role == ROLE_ALL)
-            snprintf(row.what, sizeof row.what, "%s (%.1f MB)", f.name, (double)f.bytes / 1e6);
-        else
-            snprintf(row.what, sizeof row.what, "%s %s, %u x %u, %u times", f.name, f.types, f.rows,
-                     f.cols, f.n);
-        rc = time_step(b, run_role, &step, &row, e);
-        if (rc != ERR_OK)
-            break;
-        row.gb_s = (double)f.bytes / row.us / 1e3;
+    name_role(&f, role == ROLE_ALL, &row);
+    int rc = time_step(b, run_role, &step, n_tok == 1 ? read : b->int8, &row, &could, e);
+    if (rc != ERR_OK)
+        return rc;
+    row.gb_s = bytes / row.us / 1e3;
+    row.gop_s = 2 * work.macs / row.us / 1e3;
+    if (n_tok == 1) {
+        row.of_read = bytes / could;
+        row.of_peak = peak > 0 ? row.gop_s / peak : 0;
+    } else {
         row.of_read = row.gb_s / read_gb_s;
-        set_rates(b, shapes_work(b->shapes, role, TOKENS[i]), &row);
-        keep(b, &row);
+        set_shares(b, work, could, &row);
     }
+    keep(b, &row);
+    return ERR_OK;
+}
+
+static int measure_role(struct bench *b, enum role role, struct err *e)
+{
+    struct ceiling *read = NULL;
+    size_t bytes = shapes_role(b->shapes, role).bytes;
+    int rc = ceiling_open_read(&read, b->report.limits.n_threads, bytes, e);
+    double read_gb_s = rc == ERR_OK ? ceiling_best(read) : 0;
+
+    for (uint32_t i = 0; rc == ERR_OK && i < N_TOKENS && is_timed(role, TOKENS[i]); i++)
+        rc = measure_tokens(b, role, TOKENS[i], read, read_gb_s, e);
+    ceiling_close(read);
+    return rc;
+}
+
+static int best_read(uint32_t n_threads, size_t bytes, double *gb_s, struct err *e)
+{
+    struct ceiling *read = NULL;
+    int rc = ceiling_open_read(&read, n_threads, bytes, e);
+
+    *gb_s = rc == ERR_OK ? ceiling_best(read) : 0;
+    ceiling_close(read);
     return rc;
 }
 
@@ -175,12 +189,12 @@ static int measure_attention(struct bench *b, struct err *e)
         struct report_row row = {.n_tok = CASES[i].c.n_seq * CASES[i].c.n_new};
         size_t bytes;
         uint64_t macs;
-        double read_gb_s;
+        double read_gb_s, could;
         shapes_attention_cost(b->shapes, &CASES[i].c, &bytes, &macs);
         snprintf(row.what, sizeof row.what, "%s", CASES[i].what);
-        rc = time_step(b, run_attention, &step, &row, e);
+        rc = time_step(b, run_attention, &step, NULL, &row, &could, e);
         if (rc == ERR_OK)
-            rc = ceiling_read(l->n_threads, bytes, &read_gb_s, e);
+            rc = best_read(l->n_threads, bytes, &read_gb_s, e);
         if (rc != ERR_OK)
             break;
         row.gb_s = (double)bytes / row.us / 1e3;
@@ -241,7 +255,8 @@ static int measure_sampling(struct bench *b, struct err *e)
         step.params.v[PARAM_TOP_K] = SAMPLING[i].top_k;
         step.n_top = SAMPLING[i].n_top;
         snprintf(row.what, sizeof row.what, "%s, %u tokens", SAMPLING[i].what, n);
-        rc = time_step(b, run_sampler, &step, &row, e);
+        double could;
+        rc = time_step(b, run_sampler, &step, NULL, &row, &could, e);
         row.gb_s = n * sizeof(float) / row.us / 1e3;
         if (rc == ERR_OK)
             keep(b, &row);
@@ -260,17 +275,32 @@ static uint32_t count_rows(void)
     return n;
 }
 
+static int measure_fp32(struct limits *l, struct err *e)
+{
+    struct ceiling *fp32 = NULL;
+    int rc = ceiling_open_fp32(&fp32, l->n_threads, e);
+
+    if (rc == ERR_OK) {
+        l->fp32_gflop_s = ceiling_best(fp32);
+        l->fp32_name = ceiling_name(fp32);
+    }
+    ceiling_close(fp32);
+    return rc;
+}
+
 static int measure_limits(struct bench *b, size_t model_bytes, struct err *e)
 {
     struct limits *l = &b->report.limits;
     int rc;
 
-    TRY(ceiling_read(l->n_threads, b->is_quick ? QUICK_BYTES : LARGE_BYTES, &l->read_gb_s, e));
+    TRY(best_read(l->n_threads, b->is_quick ? QUICK_BYTES : LARGE_BYTES, &l->read_gb_s, e));
     l->model_read_gb_s = l->read_gb_s;
     if (model_bytes > 0)
-        TRY(ceiling_read(l->n_threads, model_bytes, &l->model_read_gb_s, e));
-    TRY(ceiling_int8(l->n_threads, &l->int8_gop_s, &l->int8_name, e));
-    TRY(ceiling_fp32(l->n_threads, &l->fp32_gflop_s, &l->fp32_name, e));
+        TRY(best_read(l->n_threads, model_bytes, &l->model_read_gb_s, e));
+    TRY(ceiling_open_int8(&b->int8, l->n_threads, e));
+    l->int8_gop_s = ceiling_best(b->int8);
+    l->int8_name = ceiling_name(b->int8);
+    TRY(measure_fp32(l, e));
 out:
     return rc;
 }
@@ -303,6 +333,7 @@ static int measure(struct bench *b, struct err *e)
     TRY(measure_sampling(b, e));
 out:
     progress_end(&b->progress);
+    ceiling_close(b->int8);
     shapes_close(b->shapes);
     return rc;
 }

@@ -11,7 +11,7 @@ enum { REPORT_MAX_ROWS = 256 };
 struct report_row {
     char what[64]; /* "gate and up Q4_1, 3072 x 576, 30 layers" */
     uint32_t n_tok;
-    double us, spread;     /* median of a step; (slowest - fastest) / median */
+    double us, spread;     /* median of a step; between the quartiles / median */
     double gb_s, of_read;  /* 0 = does not apply; share of reading memory of the same size */
     double gop_s, of_peak; /* of the model's operations */
     double dots_of_peak;   /* of those that the kernel's dot products execute */
