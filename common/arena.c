@@ -51,7 +51,7 @@ static struct arena_block *block_with_room(struct arena *a, size_t bytes)
     return a->current = fresh;
 }
 
-void *arena_alloc(struct arena *a, size_t bytes)
+static void *take(struct arena *a, size_t bytes)
 {
     if (bytes > a->max_bytes || a->used_bytes > a->max_bytes - bytes)
         return NULL;
@@ -62,7 +62,13 @@ void *arena_alloc(struct arena *a, size_t bytes)
     void *p = b->data + b->used;
     b->used += rounded;
     a->used_bytes += bytes;
-    return memset(p, 0, bytes);
+    return p;
+}
+
+void *arena_alloc(struct arena *a, size_t bytes)
+{
+    void *p = take(a, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
 }
 
 void *arena_array(struct arena *a, size_t count, size_t size)
@@ -73,10 +79,13 @@ void *arena_array(struct arena *a, size_t count, size_t size)
 
 struct str arena_str(struct arena *a, struct str s)
 {
-    char *p = arena_alloc(a, s.n + 1);
-    if (p && s.n)
+    char *p = take(a, s.n + 1);
+    if (!p)
+        return (struct str){NULL, 0};
+    if (s.n)
         memcpy(p, s.p, s.n);
-    return (struct str){p, p ? s.n : 0};
+    p[s.n] = '\0';
+    return (struct str){p, s.n};
 }
 
 struct str arena_printf(struct arena *a, const char *fmt, ...)

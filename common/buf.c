@@ -58,16 +58,6 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     free(text);
 }
 
-/* Bytes of s.p that need no escape, so that plain text is copied in runs. */
-static size_t plain_run(struct str s)
-{
-    size_t i = 0;
-    while (i < s.n && (unsigned char)s.p[i] >= 0x20 && (unsigned char)s.p[i] < 0x80 &&
-           s.p[i] != '"' && s.p[i] != '\\')
-        i++;
-    return i;
-}
-
 static void put_ascii_escape(struct buf *b, char c)
 {
     static const char NAMED[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -85,7 +75,7 @@ static void put_ascii_escape(struct buf *b, char c)
 void buf_put_json(struct buf *b, struct str s)
 {
     while (s.n) {
-        size_t run = plain_run(s);
+        size_t run = utf8_plain_run(s);
         buf_put(b, s.p, run);
         s = str_slice(s, run, s.n);
         if (!s.n)

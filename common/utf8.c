@@ -82,6 +82,39 @@ static size_t ascii_run(struct str s)
     return i;
 }
 
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* A high bit where a byte of x is 0, perhaps above such a byte, else nowhere: see "Determine if a
+ * word has a zero byte" in S. E. Anderson, Bit Twiddling Hacks. */
+static uint64_t zero_bytes(uint64_t x)
+{
+    return (x - 0x0101010101010101u) & ~x & 0x8080808080808080u;
+}
+
+static bool are_plain(uint64_t eight)
+{
+    uint64_t controls = zero_bytes(eight & 0xe0e0e0e0e0e0e0e0u);
+    uint64_t quotes = zero_bytes(eight ^ 0x2222222222222222u);
+    uint64_t backslashes = zero_bytes(eight ^ 0x5c5c5c5c5c5c5c5cu);
+    return ((eight & 0x8080808080808080u) | controls | quotes | backslashes) == 0;
+}
+
+size_t utf8_plain_run(struct str s)
+{
+    size_t i = 0;
+    for (uint64_t eight; i + sizeof eight <= s.n; i += sizeof eight) {
+        memcpy(&eight, s.p + i, sizeof eight);
+        if (!are_plain(eight))
+            break;
+    }
+    while (i < s.n && is_plain((unsigned char)s.p[i]))
+        i++;
+    return i;
+}
+
 bool utf8_is_valid(struct str s)
 {
     uint32_t cp;

@@ -10,6 +10,9 @@ size_t utf8_decode(struct str s, uint32_t *cp);
 /* Writes cp, returns 1..4; 0 for a surrogate or a value above U+10FFFF. */
 size_t utf8_encode(uint32_t cp, char out[4]);
 bool utf8_is_valid(struct str s);
+/* How many bytes at the beginning stand in a JSON string as they are: printable ASCII, but no quote
+ * and no backslash. */
+size_t utf8_plain_run(struct str s);
 /* How many bytes at the end are the beginning of a code point that may still be completed. */
 size_t utf8_partial_tail(struct str s);
 /* Length of the invalid piece at s.p, to be replaced by one U+FFFD (Unicode 15 section 3.9,

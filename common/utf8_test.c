@@ -1,6 +1,8 @@
 /* Every code point round-trips; what Unicode forbids is refused; cut tails are seen. */
 #include "common/test.h"
 
+#include <string.h>
+
 #include "common/utf8.h"
 
 static void test_round_trip_all(void **state)
@@ -47,12 +49,30 @@ static void test_maximal_subparts(void **state)
     assert_int_equal(utf8_partial_tail(STR("\x80\x80\x80")), 0);
 }
 
+/* Each byte at each place of a word, and what stands behind it. */
+static void test_plain_run_ends_at_the_first_other_byte(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 256; c++) {
+        bool is_plain = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+        for (size_t at = 0; at < 19; at++) {
+            char text[19];
+            memset(text, ' ', sizeof text);
+            text[at] = (char)c;
+            struct str s = {text, sizeof text};
+            assert_int_equal(utf8_plain_run(s), is_plain ? sizeof text : at);
+        }
+    }
+    assert_int_equal(utf8_plain_run(STR("")), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip_all),
         cmocka_unit_test(test_invalid),
         cmocka_unit_test(test_maximal_subparts),
+        cmocka_unit_test(test_plain_run_ends_at_the_first_other_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,13 @@
  * nothing here reads a clock or the outside. That is what makes replay exact. */
 #include "controller/course.h"
 
+#include "common/buf.h"
 #include "common/hash.h"
 #include "controller/decisions.h"
 #include "controller/experiments/plan.h"
 #include "controller/policies/state_codec.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,23 +95,50 @@ static struct policy_row row_of(const struct course *c, const struct scored_row 
                                .completion_tokens = r->completion_tokens};
 }
 
-/* hash(previous, fields, hashes of the long texts). */
+/* As printf's "%a ", which almost every reward, 0 or 1, would wait for. */
+static void put_hex_real(struct buf *b, double x)
+{
+    if (x == 1.0)
+        buf_put_c(b, "0x1p+0 ");
+    else if (x == 0.0 && !signbit(x))
+        buf_put_c(b, "0x0p+0 ");
+    else
+        buf_printf(b, "%a ", x);
+}
+
+static void put_hash(struct buf *b, const unsigned char digest[SHA256_BYTES])
+{
+    char text[SHA256_HEX];
+    hash_hex(digest, SHA256_BYTES, text);
+    text[SHA256_HEX - 1] = ' ';
+    buf_put(b, text, SHA256_HEX);
+}
+
+/* hash(previous, fields, hashes of the long texts). Each row of each law: no printf. */
 static void vouch_row(struct course *c, const struct scored_row *row)
 {
-    char raw[SHA256_HEX], checks[SHA256_HEX], second[40] = "", text[2048];
+    char text[2048]; /* names are bounded by their codecs */
+    struct buf b = {.p = text, .cap = sizeof text, .max_bytes = sizeof text};
     if (!str_eq_c(row->route, c->route))
         return;
-    hash_hex(row->raw_hash, sizeof row->raw_hash, raw);
-    hash_hex(row->checks_hash, sizeof row->checks_hash, checks);
+    buf_put_c(&b, c->rows_hash);
+    buf_put_c(&b, " row ");
+    buf_put_u64(&b, row->row);
+    buf_put_char(&b, ' ');
+    buf_put_i64(&b, row->committed_us);
+    buf_put_c(&b, row->is_scored ? " 1 " : " 0 ");
+    put_hex_real(&b, row->reward);
     if (row->is_scored_b)
-        snprintf(second, sizeof second, "%a ", row->reward_b);
-    int n = snprintf(text, sizeof text,
-                     "%s row %llu %lld %d %a %s%d %s %s " STR_FMT " " STR_FMT " " STR_FMT,
-                     c->rows_hash, (unsigned long long)row->row, (long long)row->committed_us,
-                     row->is_scored, row->reward, second, row->is_invalid, raw, checks,
-                     STR_ARG(row->verifier), STR_ARG(row->check_set), STR_ARG(row->version));
-    sha256_hex((struct str){text, n < (int)sizeof text ? (size_t)n : sizeof text - 1},
-               c->rows_hash);
+        put_hex_real(&b, row->reward_b);
+    buf_put_c(&b, row->is_invalid ? "1 " : "0 ");
+    put_hash(&b, row->raw_hash);
+    put_hash(&b, row->checks_hash);
+    buf_put_str(&b, row->verifier);
+    buf_put_char(&b, ' ');
+    buf_put_str(&b, row->check_set);
+    buf_put_char(&b, ' ');
+    buf_put_str(&b, row->version);
+    sha256_hex(buf_str(&b), c->rows_hash);
 }
 
 static void vouch_event(struct course *c, const struct stored_event *ev)

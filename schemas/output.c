@@ -81,26 +81,18 @@ static int put_messages(struct buf *out, const struct output *o, struct err *e)
     return rc;
 }
 
-/* ,"key":VALUE from a tree, which is released. */
-static int put_tree(struct buf *out, const char *key, json_t *v, struct err *e)
-{
-    int rc = v ? ERR_OK : no_memory(e);
-    buf_put_c(out, ",\"");
-    buf_put_c(out, key);
-    buf_put_c(out, "\":");
-    if (rc == ERR_OK)
-        rc = json_write(v, out, e);
-    json_decref(v);
-    return rc;
-}
-
 static int put_metadata(struct buf *out, struct str text, struct err *e)
 {
     json_t *v = NULL;
     if (text.n == 0)
         return ERR_OK;
     int rc = json_parse(text, 0, &v, e);
-    return rc == ERR_OK ? put_tree(out, "metadata", v, e) : err_wrap(e, "metadata");
+    if (rc != ERR_OK)
+        return err_wrap(e, "metadata");
+    buf_put_c(out, ",\"metadata\":");
+    rc = json_write(v, out, e);
+    json_decref(v);
+    return rc;
 }
 
 int output_encode(const struct output *o, struct buf *out, struct err *e)
@@ -109,8 +101,8 @@ int output_encode(const struct output *o, struct buf *out, struct err *e)
     int rc = codec_write_direct(out, FIELDS, N_FIELD, o, e);
     if (rc == ERR_OK)
         rc = put_messages(out, o, e);
-    if (rc == ERR_OK)
-        rc = put_tree(out, "effective", params_encode(&o->effective), e);
+    buf_put_c(out, ",\"effective\":");
+    params_write(&o->effective, out);
     if (rc == ERR_OK)
         rc = put_metadata(out, o->metadata, e);
     buf_put_char(out, '}');

@@ -60,6 +60,8 @@ MUST_USE int params_decode_known(const struct json_at *at, struct arena *a, stru
  * else, which params_decode_known then takes or words what is wrong with it. */
 bool params_take_plain(struct str object, struct params *out);
 json_t *params_encode(const struct params *p);
+/* The same text as of json_write and params_encode together, without a tree. */
+void params_write(const struct params *p, struct buf *out);
 MUST_USE int param_set_decode(const struct json_at *at, struct arena *a, struct param_set *out,
                               struct err *e);
 json_t *param_set_encode(const struct param_set *s);

@@ -7,6 +7,7 @@
 #include "common/nearest.h"
 #include "schemas/plain.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -190,6 +191,57 @@ json_t *params_encode(const struct params *p)
         return NULL;
     }
     return obj;
+}
+
+static void put_key(struct buf *out, const char *key)
+{
+    if (out->n && out->p[out->n - 1] != '{')
+        buf_put_char(out, ',');
+    buf_put_char(out, '"');
+    buf_put_c(out, key);
+    buf_put_c(out, "\":");
+}
+
+static void put_text(struct buf *out, struct str s)
+{
+    buf_put_char(out, '"');
+    buf_put_json(out, s);
+    buf_put_char(out, '"');
+}
+
+static void put_number(struct buf *out, bool is_integer, double v)
+{
+    if (is_integer)
+        buf_put_i64(out, (int64_t)v);
+    else if (isfinite(v))
+        buf_put_real(out, v);
+    else
+        buf_put_c(out, "null");
+}
+
+void params_write(const struct params *p, struct buf *out)
+{
+    buf_put_char(out, '{');
+    for (int i = 0; i < PARAM_COUNT; i++) {
+        const struct param_info *info = param_info((enum param_id)i);
+        if (!params_has(p, (enum param_id)i))
+            continue;
+        put_key(out, info->name);
+        put_number(out, info->is_integer, p->v[i]);
+    }
+    if (p->n_stop > 0)
+        put_key(out, "stop");
+    for (uint32_t i = 0; i < p->n_stop; i++) {
+        buf_put_char(out, i ? ',' : '[');
+        put_text(out, p->stop[i]);
+    }
+    if (p->n_stop > 0)
+        buf_put_char(out, ']');
+    if (p->weights.n > 0) {
+        put_key(out, "weights");
+        put_text(out, p->weights);
+    }
+    buf_put_char(out, '}');
 }
 
 json_t *param_set_encode(const struct param_set *s)

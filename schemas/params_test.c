@@ -148,6 +148,34 @@ static void test_unknown_is_left_out_of_records(void **state)
     arena_free(&a);
 }
 
+static void test_text_is_that_of_the_tree(void **state)
+{
+    (void)state;
+    static const char *const SETS[] = {
+        "{}", "{\"stop\":[\"a\\n\\\"\",\"\u00e9\"]}",
+        "{\"temperature\":0.7,\"top_k\":40,\"weights\":\"w\\\\2\",\"stop\":[\"x\"]}",
+        "{\"top_p\":0.1234567890123,\"max_new_tokens\":17,\"presence_penalty\":-0.5}"};
+    struct arena a;
+    arena_init(&a, 64 * KiB);
+    for (size_t i = 0; i < sizeof SETS / sizeof *SETS; i++) {
+        struct param_set set;
+        struct err e;
+        struct buf tree, text;
+        buf_init(&tree, KiB);
+        buf_init(&text, KiB);
+        assert_ok(decode_set(SETS[i], &a, &set, &e), &e);
+        json_t *v = params_encode(&set.defaults);
+        assert_ok(json_write(v, &tree, &e), &e);
+        params_write(&set.defaults, &text);
+        assert_false(text.failed);
+        assert_true(str_eq(buf_str(&tree), buf_str(&text)));
+        json_decref(v);
+        buf_free(&tree);
+        buf_free(&text);
+    }
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +184,7 @@ int main(void)
         cmocka_unit_test(test_decode_refuses),
         cmocka_unit_test(test_hash_ignores_order_and_form),
         cmocka_unit_test(test_resolve),
+        cmocka_unit_test(test_text_is_that_of_the_tree),
         cmocka_unit_test(test_unknown_is_left_out_of_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

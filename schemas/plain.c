@@ -50,6 +50,10 @@ enum plain plain_text(struct str value, struct arena *a, struct str *out)
     if (value.n < 2 || value.p[0] != '"' || value.p[value.n - 1] != '"')
         return PLAIN_NOT;
     struct str inside = str_slice(value, 1, value.n - 1);
+    if (utf8_plain_run(inside) == inside.n) {
+        *out = arena_str(a, inside);
+        return out->p ? PLAIN_TAKEN : PLAIN_NO_MEMORY;
+    }
     if (!utf8_is_valid(inside))
         return PLAIN_NOT;
     char *to = arena_alloc(a, inside.n + 1);

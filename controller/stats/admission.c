@@ -56,17 +56,27 @@ static bool is_gone(const struct unit_row *row)
     return row->flags & UNIT_GONE;
 }
 
-/* The first that is held with this number; n_held = none. */
-static uint32_t find_held(const struct admission_queue *q, uint64_t source, uint64_t admission)
+static uint32_t find_within(const struct admission_queue *q, uint32_t from, uint32_t to,
+                            uint64_t source, uint64_t admission)
 {
     uint64_t key = key_of(source, admission);
-    for (uint32_t i = q->n_with[bucket_of(key)] ? 0 : q->n_held; i < q->n_held; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const struct unit_row *row = &q->held[i];
         if (q->key[i] == key && row->source == source && row->admission == admission &&
             !is_gone(row))
             return i;
     }
     return q->n_held;
+}
+
+/* The one that is held with this number (a second is refused); n_held = none. */
+static uint32_t find_held(const struct admission_queue *q, uint64_t source, uint64_t admission)
+{
+    uint32_t middle = q->hint < q->n_held ? q->hint : 0;
+    if (q->n_with[bucket_of(key_of(source, admission))] == 0)
+        return q->n_held;
+    uint32_t i = find_within(q, middle, q->n_held, source, admission);
+    return i < q->n_held ? i : find_within(q, 0, middle, source, admission);
 }
 
 static bool is_next(const struct admission_source *s, uint64_t admission)
@@ -80,6 +90,7 @@ static void remove_held(struct admission_queue *q, uint32_t i)
     q->held[i].flags |= UNIT_GONE;
     q->n_with[bucket_of(q->key[i])]--;
     q->n_gone++;
+    q->hint = i + 1;
 }
 
 static void compact(struct admission_queue *q)

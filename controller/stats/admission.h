@@ -71,8 +71,8 @@ struct admission_queue {
     uint64_t n_missing; /* given up at the deadline, or because the queue was full; none before the
                            first row of a source */
     /* Not of the state: a queue that was read again looks and makes them anew. */
-    bool is_settled; /* none that is held is in order: nothing to look for */
-    uint32_t n_key;
+    bool is_settled;      /* none that is held is in order: nothing to look for */
+    uint32_t n_key, hint; /* hint: behind the last one given out, where its follower often waits */
     uint64_t key[ADMISSION_HELD];       /* [n_key] of held, to look through without touching it */
     uint16_t n_with[ADMISSION_BUCKETS]; /* keys by their top bits: mostly there is none to find */
 };

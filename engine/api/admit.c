@@ -191,10 +191,9 @@ static void put_headers(struct job *j)
         if (param_info((enum param_id)i)->is_scheduler)
             shown.set &= ~(1u << i);
     buf_init(&text, 8 * KiB);
-    json_t *params = params_encode(&shown);
-    if (params && json_write(params, &text, NULL) == ERR_OK)
+    params_write(&shown, &text);
+    if (!text.failed)
         http_reply_header(r, "X-Milepost-Params", buf_str(&text));
-    json_decref(params);
     buf_reset(&text);
     buf_printf(&text, "%llu", (unsigned long long)j->route.arm->revision.number);
     http_reply_header(r, "X-Milepost-Route", j->route.route->name);
