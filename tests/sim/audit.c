@@ -401,10 +401,13 @@ static void compare_stored_text(struct audit *a, const struct course *live)
     struct stored_state st;
     arena_reset(&a->arena);
     buf_reset(&a->state[0]);
+    buf_reset(&a->state[1]);
     policy_state_write(live->policy, &a->state[0]);
+    policy_settings_write(policy_settings_of(live->policy), &a->state[1]);
     WORLD_TRY(a->world,
               store_get_state(a->store, str_from(live->route), &a->arena, &st, &world_err));
-    if (!str_eq(st.state, buf_str(&a->state[0])) || !str_eq_c(st.rows_hash, live->rows_hash))
+    if (!str_eq(st.state, buf_str(&a->state[0])) || !str_eq(st.settings, buf_str(&a->state[1])) ||
+        !str_eq_c(st.rows_hash, live->rows_hash))
         world_fail(a->world, "route %s: the state stored with a decision is another one",
                    live->route);
 }

@@ -14,7 +14,8 @@
 struct audit *audit_new(struct world *w);
 void audit_free(struct audit *a);
 
-/* The controller has committed (or started): reads what is new. */
+/* The controller has committed (or started): reads what is new. What is stored as decided is what
+ * the live laws hold. */
 void audit_commit(struct audit *a, const struct ledger *live);
 /* A document reached an engine: newer than any that this life of it was handed, each of its routes
  * is what committed decisions say, and a version is one text for everyone, for ever. */
