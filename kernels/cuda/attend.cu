@@ -319,6 +319,7 @@ __global__ void __launch_bounds__(THREADS) attend(const __grid_constant__ attend
     SMEM(unit_board, board, [1]);
     SMEM(float, step, [ATTEND_CHUNK]);
     unsigned t = a.token[blockIdx.y];
+    grid_release(); /* the product that follows has its weights come meanwhile */
     head_range h = heads_of(a);
     chunk_range r = range_of(a, t);
     if (r.index >= r.n_chunks)

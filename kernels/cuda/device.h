@@ -126,6 +126,8 @@ void device_gate_up(struct kern_device *d, const struct kern_buffer *x,
                     struct kern_buffer *h);
 void device_add_norm(struct kern_device *d, const struct kern_buffer *y,
                      const struct kern_norm *norm, struct kern_buffer *x);
+/* Whether a product splits its rows of x itself; n_pairs: tokens times experts of a token. */
+bool device_is_fused(const struct panel *w, uint32_t rows, uint32_t n_tok, uint32_t n_pairs);
 /* All panels of w for n_tok rows of x, with the activations split for those that want it. */
 void device_products(struct kern_device *d, struct product_args a, const struct kern_matrix *w);
 

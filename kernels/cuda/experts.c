@@ -76,11 +76,14 @@ static void launch_experts(struct kern_device *d, struct kern_mixer *m, struct p
     struct product_args rows = p;
     rows.w = w[0]->panel[0];
     rows.n_tok = p.n_tok / share;
-    rows.split = p.split = d->split;
-    rows.sums = p.sums = d->sums;
-    d->kernels->split(&rows, d->stream);
+    if (!device_is_fused(&rows.w, w[0]->rows, d->view.n_tok, p.n_tok)) {
+        rows.split = p.split = d->split;
+        rows.sums = p.sums = d->sums;
+        d->kernels->split(&rows, d->stream);
+    }
     m->args.p = p;
     m->args.share = share;
+    m->args.most = d->view.n_tok;
     for (uint32_t i = 0; i < w[0]->n_panels; i++)
         launch_panels(d, m, w, i);
 }

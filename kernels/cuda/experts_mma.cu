@@ -40,15 +40,10 @@ __global__ void __launch_bounds__(TILE_THREADS) experts_mma(const __grid_constan
     const expert_tile tile = e.group.tile[blockIdx.y];
     if (tile.n == 0 || e.panel[tile.expert].format != FORMAT)
         return;
-    for (unsigned i = threadIdx.x; i < 8 * N; i += TILE_THREADS) {
-        unsigned pair = i < tile.n ? e.group.list[tile.first + i] : NO_ROW;
-        columns[0].target[i] = pair;
-        columns[0].source[i] = i < tile.n ? pair / e.share : NO_ROW;
-    }
-    __syncthreads();
+    choose_columns(columns[0], e, tile);
     product_args a = e.p;
     a.w = e.panel[tile.expert];
-    multiply_tiles<tile_of<FORMAT>, N>(a, columns[0]);
+    multiply_tiles<tile_of<FORMAT>, N>(a, columns[0], split_before{a, columns[0].source});
 }
 
 void launch_group(const group_args *g, dev_stream *s)

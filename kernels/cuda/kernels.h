@@ -31,7 +31,9 @@ struct product_args {
     uint32_t x_stride, y_stride, first_row, n_tok;
     uint32_t mode, gate;
     float eps;
-    void *split; /* normed rows as the tensor cores want them: made by `split`, read by product */
+    /* Normed rows as the tensor cores want them: made by `split`, read by product. NULL: product
+     * reads x, norms and splits it itself; fused_bytes must be at most FUSED_BYTES. */
+    void *split;
     float *sums; /* [n_tok][blocks of 32 columns] of them */
 };
 
@@ -58,6 +60,7 @@ struct experts_args {
     struct product_args p;
     struct group_args group;
     uint32_t share, format;
+    uint32_t most; /* pairs of an expert there can be, where p.split is NULL */
     struct panel panel[MAX_EXPERTS];
 };
 

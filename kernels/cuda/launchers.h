@@ -17,6 +17,8 @@ __device__ __forceinline__ int32_t token_of(int32_t token, const kern_drawn *bef
 void launch_split(const product_args *a, dev_stream *s);
 void launch_group(const group_args *a, dev_stream *s);
 void launch_product_mma(const product_args *a, dev_stream *s);
+void launch_product_fused(const product_args *a, dev_stream *s);
+void launch_experts_fused(const experts_args *e, dev_stream *s);
 void launch_experts_mma(const experts_args *e, dev_stream *s);
 void launch_product(const product_args *a, dev_stream *s);
 void launch_product_of_experts(const experts_args *a, dev_stream *s);

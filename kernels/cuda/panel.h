@@ -46,4 +46,12 @@ static inline bool format_has_tiles(uint32_t format)
     return format != PANEL_F32 && format != PANEL_F16;
 }
 
+enum { FUSED_TOKENS = 8, FUSED_BYTES = 68 << 10 };
+
+/* Shared memory of a block that splits n rows itself: 128 bytes for 32 columns, and their sum. */
+static inline size_t fused_bytes(const struct panel *w, uint32_t n)
+{
+    return (size_t)n * ((w->cols + 31) / 32) * (128 + sizeof(float));
+}
+
 #endif

@@ -1,5 +1,5 @@
 /* Matrix of f32 or f16 times a few rows of activations, in float32: routers, and the weights whose
- * values a bfloat16 does not hold. The others: product_mma.cu.
+ * values a bfloat16 does not hold. The others: product_mma.cu and product_fused.cu.
  *
  * A warp takes ROWS rows of weights; its lanes load 16 bytes each of AHEAD units, so that
  * ROWS * AHEAD loads are in flight while the last are multiplied. Activations, normed, stand in
@@ -229,8 +229,10 @@ void launch_product(const product_args *a, dev_stream *s)
         launch<PANEL_F32>(*a, s);
     else if (a->w.format == PANEL_F16)
         launch<PANEL_F16>(*a, s);
-    else
+    else if (a->split)
         launch_product_mma(a, s);
+    else
+        launch_product_fused(a, s);
 }
 
 template <int FORMAT> static void launch_experts(const experts_args &e, dev_stream *s)
@@ -245,8 +247,10 @@ void launch_product_of_experts(const experts_args *e, dev_stream *s)
         launch_experts<PANEL_F32>(*e, s);
     else if (e->format == PANEL_F16)
         launch_experts<PANEL_F16>(*e, s);
-    else
+    else if (e->p.split)
         launch_experts_mma(e, s);
+    else
+        launch_experts_fused(e, s);
 }
 
 } // namespace KERNEL_SPACE

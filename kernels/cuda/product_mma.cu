@@ -1,5 +1,7 @@
 /* Matrix times rows of activations on tensor cores, for one token as for many: a token's result is
- * the same bits in any batch (tiles.h). Up to 8, 16 or 64 tokens meet the weights in one pass. */
+ * the same bits in any batch (tiles.h). Up to 8, 16 or 64 tokens meet the weights in one pass.
+ * The kernel after this one may start when all blocks have: it has its first weights on their way
+ * when this one ends. */
 #include "kernels/cuda/launchers.h"
 #include "kernels/cuda/tiles.h"
 
@@ -10,12 +12,9 @@ template <int FORMAT, int N>
 __global__ void __launch_bounds__(TILE_THREADS) product_mma(const __grid_constant__ product_args a)
 {
     SMEM(tile_columns<N>, columns, [1]);
-    for (unsigned i = threadIdx.x; i < 8 * N; i += TILE_THREADS) {
-        unsigned t = blockIdx.y * 8 * N + i;
-        columns[0].source[i] = columns[0].target[i] = t < a.n_tok ? t : NO_ROW;
-    }
-    __syncthreads();
-    multiply_tiles<tile_of<FORMAT>, N>(a, columns[0]);
+    grid_release();
+    choose_columns(columns[0], blockIdx.y * 8 * N, a.n_tok);
+    multiply_tiles<tile_of<FORMAT>, N>(a, columns[0], split_before{a, columns[0].source});
 }
 
 template <int FORMAT, int N> static void launch_width(const product_args &a, dev_stream *s)

@@ -56,6 +56,7 @@ __global__ void add_norm(const __grid_constant__ add_norm_args a)
 {
     const float *y = a.y + (size_t)blockIdx.x * a.width;
     float *x = a.x + (size_t)blockIdx.x * a.width, squares = 0;
+    grid_release(); /* the product that follows has its weights come meanwhile */
     for (unsigned i = threadIdx.x; i < a.width; i += THREADS)
         squares += y[i] * y[i];
     float factor = rsqrtf(block_sum<WARPS>(squares) / (float)a.width + a.eps);
@@ -67,6 +68,7 @@ __global__ void gate(const __grid_constant__ gate_args a)
 {
     unsigned i = blockIdx.x * THREADS + threadIdx.x;
     const float *both = a.both + (size_t)blockIdx.y * 2 * a.width;
+    grid_release();
     if (i < a.width)
         a.h[(size_t)blockIdx.y * a.h_stride + i] = gated(a.gate, both[i]) * both[a.width + i];
 }
@@ -74,6 +76,7 @@ __global__ void gate(const __grid_constant__ gate_args a)
 __global__ void add(const __grid_constant__ add_args a)
 {
     unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    grid_release();
     if (i < a.n)
         a.x[i] += a.y[i];
 }

@@ -14,16 +14,9 @@
 #ifndef KERNELS_CUDA_TILES_H
 #define KERNELS_CUDA_TILES_H
 
-#include "kernels/cuda/tile.h"
+#include "kernels/cuda/columns.h"
 
-enum { TILES = 2, SPLITS = 4, TILE_ROWS = 16, BLOCK_ROWS = TILES * TILE_ROWS };
-enum { TILE_THREADS = 32 * TILES * SPLITS, PART_STRIDE = BLOCK_ROWS + 4 /* banks */ };
-#define NO_ROW 0xFFFFFFFFu
-
-/* The block's columns, in shared memory: row of the activations and row of y, or NO_ROW. */
-template <int N> struct tile_columns {
-    unsigned source[8 * N], target[8 * N];
-};
+enum { TILE_ROWS = 16, BLOCK_ROWS = TILES * TILE_ROWS, PART_STRIDE = BLOCK_ROWS + 4 /* banks */ };
 
 /* Rows of a lane: l / 4 of the tile and eight after. Beyond the end: the last row. */
 __device__ __forceinline__ void lane_rows(const product_args &a, unsigned (&row)[2])
@@ -39,12 +32,11 @@ __device__ __forceinline__ void lane_rows(const product_args &a, unsigned (&row)
 }
 
 /* 32 columns of 16 rows and 8 * N tokens. */
-template <class F, int N>
-__device__ __forceinline__ void multiply_block(const product_args &a, const tile_piece (&p)[2],
-                                               unsigned group, int b, const unsigned *source,
-                                               float (&sum)[N][4])
+template <class F, int N, class X>
+__device__ __forceinline__ void multiply_block(const X &x, const tile_piece (&p)[2], unsigned group,
+                                               int b, float (&sum)[N][4])
 {
-    unsigned lane = threadIdx.x % 32, q = lane % 4, blocks = blocks_in(a.w);
+    unsigned lane = threadIdx.x % 32, q = lane % 4;
     unsigned block = group * F::BLOCKS + (unsigned)b, top[4], bottom[4];
     F::pairs(p[0], b, top);
     F::pairs(p[1], b, bottom);
@@ -53,15 +45,10 @@ __device__ __forceinline__ void multiply_block(const product_args &a, const tile
     const unit_scale scale[2] = {F::scale(p[0], group, b), F::scale(p[1], group, b)};
 #pragma unroll
     for (int n = 0; n < N; n++) {
-        unsigned row = source[n * 8 + lane / 4];
-        uint4 x = {}, rest = {};
-        if (row != NO_ROW) {
-            const uint4 *at = (const uint4 *)a.split + ((size_t)row * blocks + block) * 8 + q;
-            x = ld128(at);
-            rest = ld128(at + 4);
-        }
-        const unsigned high_x[2][2] = {{x.x, x.y}, {x.z, x.w}};
-        const unsigned low_x[2][2] = {{rest.x, rest.y}, {rest.z, rest.w}};
+        uint4 high = {}, low = {};
+        x.load(n * 8 + lane / 4, block, high, low);
+        const unsigned high_x[2][2] = {{high.x, high.y}, {high.z, high.w}};
+        const unsigned low_x[2][2] = {{low.x, low.y}, {low.z, low.w}};
         float part[2][4] = {}, (&d)[4] = F::HAS_STEP ? part[0] : sum[n];
         float(&e)[4] = F::HALVES == 2 ? part[1] : d;
         mma_bf16(d, first, high_x[0]);
@@ -74,10 +61,8 @@ __device__ __forceinline__ void multiply_block(const product_args &a, const tile
             sum[n][i] = multiply_add(s.step[0], part[0][i], sum[n][i]);
             if (F::HALVES == 2)
                 sum[n][i] = multiply_add(s.step[1], part[1][i], sum[n][i]);
-            unsigned other = source[n * 8 + (int)q * 2 + i % 2];
-            if (F::HAS_OFFSET && other != NO_ROW)
-                sum[n][i] =
-                    multiply_add(s.offset, a.sums[(size_t)other * blocks + block], sum[n][i]);
+            if (F::HAS_OFFSET)
+                x.add(s.offset, (unsigned)(n * 8 + (int)q * 2 + i % 2), block, sum[n][i]);
         }
     }
 }
@@ -108,16 +93,15 @@ __device__ __forceinline__ void load_groups(const panel &w, const unsigned (&row
     }
 }
 
-template <class F, int N>
-__device__ __forceinline__ void multiply_rows(const product_args &a, const unsigned *source,
-                                              float (&sum)[N][4])
+template <class F, int N, class X>
+__device__ __forceinline__ void multiply_rows(const product_args &a, const X &x, float (&sum)[N][4])
 {
     unsigned row[2], groups = (blocks_in(a.w) + F::BLOCKS - 1) / F::BLOCKS;
     tile_piece now[F::AHEAD][2] = {}, next[F::AHEAD][2] = {};
     unsigned first = threadIdx.x / 32 / TILES * F::TOGETHER;
     lane_rows(a, row);
     load_groups<F>(a.w, row, first, next);
-    grid_wait(); /* of what follows, the kernel before writes some */
+    x.template prepare<F>(); /* waits for the kernel before */
     for (; first < groups; first += SPLITS * F::AHEAD) {
 #pragma unroll
         for (int i = 0; i < F::AHEAD; i++)
@@ -132,7 +116,7 @@ __device__ __forceinline__ void multiply_rows(const product_args &a, const unsig
 #pragma unroll
             for (unsigned b = 0; b < F::BLOCKS; b++)
                 if (b < group_size<F::BLOCKS>(a.w, group))
-                    multiply_block<F, N>(a, now[i], group, (int)b, source, sum);
+                    multiply_block<F, N>(x, now[i], group, (int)b, sum);
         }
     }
 }
@@ -148,15 +132,16 @@ __device__ __forceinline__ float sum_of_splits(const float *part, unsigned colum
 }
 
 /* The columns must be complete in shared memory before. */
-template <class F, int N>
-__device__ __forceinline__ void multiply_tiles(const product_args &a, const tile_columns<N> &c)
+template <class F, int N, class X>
+__device__ __forceinline__ void multiply_tiles(const product_args &a, const tile_columns<N> &c,
+                                               const X &x)
 {
     SMEM(float, part, [SPLITS * 8 * N * PART_STRIDE]);
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned is_gate = a.mode == PRODUCT_GATE, end = is_gate ? a.w.rows / 2 : a.w.rows;
     unsigned n_rows = is_gate ? TILE_ROWS : BLOCK_ROWS;
     float sum[N][4] = {};
-    multiply_rows<F, N>(a, c.source, sum);
+    multiply_rows<F, N>(a, x, sum);
 #pragma unroll
     for (unsigned n = 0; n < N; n++)
 #pragma unroll

@@ -353,6 +353,11 @@ void simt_set_order(unsigned order)
     m.random.seed(order);
 }
 
+unsigned simt_count_launches(void)
+{
+    return m.launch;
+}
+
 unsigned simt_take_reports(char *first, size_t n)
 {
     unsigned count = m.n_reports;

@@ -44,6 +44,8 @@ void simt_set_memory(size_t bytes);
 bool simt_share_heap(unsigned n_ranks);
 void simt_take_slice(unsigned rank);
 
+unsigned simt_count_launches(void); /* of kernels, since the program began */
+
 /* What the kernels' accesses to [p, p + bytes) would cost, from log_begin to log_end: a request is
  * one instruction of one warp; memory moves in sectors of 32 bytes, each once a request. */
 struct simt_traffic {

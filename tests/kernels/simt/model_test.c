@@ -301,6 +301,36 @@ static void test_same_bits_in_any_batch(void **state)
     close_file(&o);
 }
 
+/* Launches of a step: embedding, layers, head. Of a layer: qkv, rotation and append, attention,
+ * output, gate and up, down; with norms after the products (gemma3) two more; of a mixture, for the
+ * last two: router, choice, groups, gate and up, down, their sum, the residual. In a step of more
+ * than 8 tokens a product has its rows split by a launch before it. */
+static void test_launches(void **state)
+{
+    static const struct {
+        const char *architecture;
+        uint32_t n_tok, of_layer, of_head;
+    } CASES[] = {{"llama", 1, 6, 1},  {"llama", 8, 6, 1},     {"llama", 9, 10, 1},
+                 {"gemma3", 1, 8, 1}, {"qwen3moe", 1, 11, 1}, {"qwen3moe", 9, 15, 1}};
+    static const int32_t token[] = {1, 80, 75, 90, 104, 2, 33, 41, 55};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct tiny_model t = tiny_model_of(CASES[i].architecture);
+        struct opened o;
+        char path[40];
+        write_tiny(&t, path);
+        open_file(&o, path, "simt");
+        unlink(path);
+        unsigned before = simt_count_launches();
+        advance(&o, token, 0, CASES[i].n_tok);
+        unsigned n = simt_count_launches() - before;
+        if (n != 1 + t.n_layer * CASES[i].of_layer + CASES[i].of_head)
+            fail_msg("%s, %u tokens: %u launches of %u layers", CASES[i].architecture,
+                     CASES[i].n_tok, n, t.n_layer);
+        close_file(&o);
+    }
+}
+
 static struct dev_graph *lose_graph(struct dev_stream *s)
 {
     DEV_SIMT.graph_close(DEV_SIMT.capture_end(s));
@@ -367,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens),      cmocka_unit_test(test_fp8_weights),
         cmocka_unit_test(test_cache_types), cmocka_unit_test(test_same_bits_in_any_batch),
-        cmocka_unit_test(test_graphs),      cmocka_unit_test(test_real_model)};
+        cmocka_unit_test(test_launches),    cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_real_model)};
     return cmocka_run_group_tests_name("kernels.simt.model", tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ ARGUED = Path(__file__).with_name("mutants.tsv")
 WRAPPERS = {"dialect.h", "ptx.h", "hopper.h", "number.h"}
 
 # Suites, the cheapest first; one that is named as the kernel before all others.
-QUICK = ["route", "peers", "traffic", "mix", "model", "draw", "ops", "attend"]
+QUICK = ["route", "peers", "fused", "traffic", "mix", "model", "draw", "ops", "attend"]
 
 CALL = re.compile(r"\b(\w*(?:sync|fence|wait|arrive|commit|expect)\w*)\s*(?:<[^<>;()]*>)?\(")
 RELATION = re.compile(r" (<|>|<=|>=) ")

@@ -106,6 +106,15 @@ static void launched(void)
     simt_log_end();
 }
 
+/* Of activations, which L2 holds: a block of 32 rows of weights reads the row and its norm once. */
+static void expect_row_once(const struct product_args *a, uint32_t rows)
+{
+    enum { BLOCK_ROWS = 32 };
+    size_t row = a->x_stride * sizeof(float), blocks = rows / BLOCK_ROWS;
+    assert_int_equal(moved(a->x, row, false), blocks * row);
+    assert_int_equal(moved(a->norm, row, false), a->norm ? blocks * row : 0);
+}
+
 /* One token, rows as of a small and of a large model, every mode. */
 static void test_products(void **state)
 {
@@ -129,6 +138,8 @@ static void test_products(void **state)
         launched();
         snprintf(what, sizeof what, "product %s [%u x %u]", name_of(&TYPES[i]), rows, cols);
         expect_ratio(what, must, panel_reads(&TYPES[i], &m->panel[0]));
+        if (format_has_tiles(m->panel[0].format))
+            expect_row_once(&a, rows);
     }
 }
 
