@@ -1,48 +1,50 @@
-/* kernels/cpu/body_product.h - one or two groups of rows times all tokens of a step, tile by tile.
- * Included after body_tile.h and body_store.h; TILE_RUN, from the includer, is how many tokens of a
- * tile have their sums in registers together. */
+/* kernels/cpu/body_product.h - groups of rows times all tokens of a step, tile by tile.
+ * Included after body_tile.h and body_store.h. */
 
 enum tile_kind { KIND_ONE, KIND_FIRST, KIND_LATER, TILE_KINDS };
 
-/* n_t as a constant. */
-INLINE void tile_constant(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
-                          uint32_t n_t)
+INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
+                      uint32_t n_g, uint32_t n_t)
 {
     v16 own[TILE_GROUPS][TILE_TOKENS];
-    UNROLL(2)
-    for (uint32_t k = 0; k < TILE_GROUPS; k++)
-        UNROLL(6)
+    UNROLL(4)
+    for (uint32_t k = 0; k < n_g; k++)
+        UNROLL(4)
     for (uint32_t t = 0; t < n_t; t++)
-        own[k][t] = c->from_block == 0 ? v_set(0) : c->sum[k][c->slot + t];
+        own[k][t] = c->from_block == 0 ? v_set(0) : c->sum[k][t];
     if (!panel_is_quantised(layout))
-        tile_float(layout, c, n_t, own);
+        tile_float(layout, c, n_g, n_t, own);
     else
-        tile_quant(layout, kind == KIND_FIRST ? TILE_FIRST : TILE_LATER, c, n_t, own);
-    UNROLL(2)
-    for (uint32_t k = 0; k < TILE_GROUPS; k++)
-        UNROLL(6)
+        tile_quant(layout, kind == KIND_FIRST ? TILE_FIRST : TILE_LATER, c, n_g, n_t, own);
+    UNROLL(4)
+    for (uint32_t k = 0; k < n_g; k++)
+        UNROLL(4)
     for (uint32_t t = 0; t < n_t; t++)
-        c->sum[k][c->slot + t] = own[k][t];
+        c->sum[k][t] = own[k][t];
 }
 
+/* Numbers of groups as constants: TILE_GROUPS, and 2 where that is more. */
+enum { FEW_GROUPS = TILE_GROUPS < 2 ? TILE_GROUPS : 2 };
+
+/* n_t as a constant. */
 #define TILE_CASE(n)                                                                               \
-    if (TILE_RUN >= (n) && n_t == (n)) {                                                           \
-        tile_constant(layout, kind, c, (n));                                                       \
+    if (TILE_TOKENS >= (n) && n_t == (n)) {                                                        \
+        tile_sums(layout, kind, c, n_g, (n));                                                      \
         return;                                                                                    \
     }
 INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
-                     uint32_t n_t){TILE_CASE(6) TILE_CASE(5) TILE_CASE(4) TILE_CASE(3) TILE_CASE(2)
-                                       TILE_CASE(1)}
+                     uint32_t n_g,
+                     uint32_t n_t){TILE_CASE(4) TILE_CASE(3) TILE_CASE(2) TILE_CASE(1)}
 
-INLINE void tile_one(enum panel_layout layout, const struct tile *c)
+INLINE void tile_one(enum panel_layout layout, const struct tile *c, uint32_t n_g)
 {
     v16 own[TILE_GROUPS];
-    UNROLL(2)
-    for (uint32_t k = 0; k < TILE_GROUPS; k++)
+    UNROLL(4)
+    for (uint32_t k = 0; k < n_g; k++)
         own[k] = v_set(0);
-    one_quant(layout, c, own);
-    UNROLL(2)
-    for (uint32_t k = 0; k < TILE_GROUPS; k++)
+    one_quant(layout, c, n_g, own);
+    UNROLL(4)
+    for (uint32_t k = 0; k < n_g; k++)
         c->sum[k][0] = own[k];
 }
 
@@ -50,12 +52,18 @@ INLINE void tile_one(enum panel_layout layout, const struct tile *c)
     static void name(const struct tile *c, uint32_t n_t)                                           \
     {                                                                                              \
         (void)n_t;                                                                                 \
-        tile_one(layout, c);                                                                       \
+        if (c->n_groups == TILE_GROUPS)                                                            \
+            tile_one(layout, c, TILE_GROUPS);                                                      \
+        else                                                                                       \
+            tile_one(layout, c, FEW_GROUPS);                                                       \
     }
 #define TILE(name, layout, kind)                                                                   \
     static void name(const struct tile *c, uint32_t n_t)                                           \
     {                                                                                              \
-        tile_run(layout, kind, c, n_t);                                                            \
+        if (c->n_groups == TILE_GROUPS)                                                            \
+            tile_run(layout, kind, c, TILE_GROUPS, n_t);                                           \
+        else                                                                                       \
+            tile_run(layout, kind, c, FEW_GROUPS, n_t);                                            \
     }
 TILE_ONE(one_4_offset, PANEL_4_OFFSET)
 TILE_ONE(one_4, PANEL_4)
@@ -90,36 +98,31 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     const struct panel *panel = p->panel[from];
     const uint8_t *group = panel->data + p->group[from] * panel->group_bytes;
     c->cols = panel->cols;
-    c->is_far = p->is_far;
+    c->is_far = p->is_far || p->n_tok > 1; /* the first cache holds what is made ready */
     c->scales[to] = group;
     c->words[to] = group + panel->words_at;
-    c->unpacked[to] = s->unpacked[from];
-    c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
+    c->unpacked[to] = s->unpacked[to];
+    c->unpacked_step = p->n_tok > TILE_TOKENS ? UNPACKED_BYTES : 0;
     c->ahead[to] = p->ahead[from];
 }
 
-/* A tile's sums, at most TILE_RUN tokens at a time. */
+/* A tile's sums. */
 static void run_tile(const struct product *p, enum panel_layout layout, const struct slab *s,
                      uint32_t tile, struct tile *c)
 {
-    uint32_t n = s->start[tile + 1] - s->start[tile];
+    enum tile_kind kind = p->n_tok == 1 ? KIND_ONE : tile == 0 ? KIND_FIRST : KIND_LATER;
     c->x = p->x->quant + (size_t)(s->first + tile) * TILE_TOKENS * (c->cols / QUANT);
     c->value = p->x->value + (size_t)s->start[tile] * c->cols;
-    for (uint32_t t = 0; t < n; t += TILE_RUN) {
-        bool is_first = tile == 0 && t == 0;
-        enum tile_kind kind = p->n_tok == 1 ? KIND_ONE : is_first ? KIND_FIRST : KIND_LATER;
-        c->slot = t;
-        TILES[layout][kind](c, n - t < TILE_RUN ? n - t : TILE_RUN);
-    }
+    TILES[layout][kind](c, s->start[tile + 1] - s->start[tile]);
 }
 
-/* Group i, or both, times the tokens of a slab. A group alone fills the tile twice. */
-static void run_slab(const struct product *p, uint32_t i, bool is_pair, struct slab *s)
+/* n groups from `first` on times the tokens of a slab. A group alone may fill a tile twice. */
+static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct slab *s)
 {
-    struct tile c = {.cols = 0};
-    for (uint32_t k = 0; k < TILE_GROUPS; k++)
-        set_group(p, is_pair ? k : i, k, s, &c);
-    enum panel_layout layout = p->panel[i]->layout;
+    struct tile c = {.n_groups = n > FEW_GROUPS ? n : FEW_GROUPS};
+    for (uint32_t k = 0; k < c.n_groups; k++)
+        set_group(p, first + (k < n ? k : 0), k, s, &c);
+    enum panel_layout layout = p->panel[first]->layout;
     uint32_t n_blocks = c.cols / QUANT;
     bool is_cut = panel_is_quantised(layout) && c.unpacked_step > 0;
     uint32_t n_chunks = is_cut ? (n_blocks + CHUNK_BLOCKS - 1) / CHUNK_BLOCKS : 1;
@@ -127,28 +130,43 @@ static void run_slab(const struct product *p, uint32_t i, bool is_pair, struct s
         c.from_block = n_blocks * chunk / n_chunks;
         c.to_block = n_blocks * (chunk + 1) / n_chunks;
         for (uint32_t tile = 0; tile < s->n; tile++) {
-            c.sum[0] = s->sum[tile][i];
-            if (TILE_GROUPS == 2)
-                c.sum[TILE_GROUPS - 1] = is_pair ? s->sum[tile][1] : s->spare;
+            for (uint32_t k = 0; k < c.n_groups; k++)
+                c.sum[k] = k < n ? s->sum[tile][first + k] : s->spare;
             run_tile(p, layout, s, tile, &c);
-            if (chunk + 1 == n_chunks && (is_pair || i + 1 == p->n_groups))
+            if (chunk + 1 == n_chunks && first + n == p->n_groups)
                 STORES[p->mode](p, s, tile); /* while the next tile is computed */
         }
     }
 }
 
-/* Both groups in one tile where it is that wide and they are alike. */
+static bool is_alike(const struct product *p, uint32_t first, uint32_t n)
+{
+    for (uint32_t k = 1; k < n; k++)
+        if (p->panel[first + k]->layout != p->panel[first]->layout)
+            return false;
+    return true;
+}
+
+/* How many groups from `first` on are computed together. */
+static uint32_t groups_together(const struct product *p, uint32_t first)
+{
+    uint32_t rest = p->n_groups - first;
+    if (rest >= TILE_GROUPS && is_alike(p, first, TILE_GROUPS))
+        return TILE_GROUPS;
+    return rest >= FEW_GROUPS && is_alike(p, first, FEW_GROUPS) ? FEW_GROUPS : 1;
+}
+
 static void rows_product(const struct product *p)
 {
     struct slab s;
-    uint32_t n_tiles = tile_count(p->n_tok);
-    bool is_pair =
-        TILE_GROUPS == 2 && p->n_groups == 2 && p->panel[0]->layout == p->panel[1]->layout;
+    uint32_t n_tiles = tile_count(p->n_tok, TILE_TOKENS);
     for (s.first = 0; s.first < n_tiles; s.first += SLAB_TILES) {
         s.n = n_tiles - s.first < SLAB_TILES ? n_tiles - s.first : SLAB_TILES;
         for (uint32_t tile = 0; tile <= s.n; tile++)
-            s.start[tile] = tile_start(p->n_tok, s.first + tile);
-        for (uint32_t i = 0; i < (is_pair ? 1 : p->n_groups); i++)
-            run_slab(p, i, is_pair, &s);
+            s.start[tile] = tile_start(p->n_tok, TILE_TOKENS, s.first + tile);
+        for (uint32_t i = 0, n; i < p->n_groups; i += n) {
+            n = groups_together(p, i);
+            run_slab(p, i, n, &s);
+        }
     }
 }

@@ -20,10 +20,10 @@ INLINE void store_rows(float *out, v16 value, uint32_t n_rows, bool is_added)
 
 /* Tiles go over the columns in chunks whose weights, made ready, stay in the first cache, and over
  * the tokens in slabs whose sums are kept meanwhile. */
-enum { SLAB_TILES = 32, CHUNK_BLOCKS = 24 };
+enum { SLAB_TILES = 512 / TILE_TOKENS };
 struct slab {
-    v16 sum[SLAB_TILES][2][TILE_TOKENS], spare[TILE_TOKENS];
-    _Alignas(64) uint8_t unpacked[2][CHUNK_BLOCKS * UNPACKED_BYTES];
+    v16 sum[SLAB_TILES][MAX_GROUPS][TILE_TOKENS], spare[TILE_TOKENS];
+    _Alignas(64) uint8_t unpacked[TILE_GROUPS][CHUNK_BLOCKS * UNPACKED_BYTES];
     uint32_t first, n;              /* tiles */
     uint32_t start[SLAB_TILES + 1]; /* their first tokens, and the end */
 };
@@ -34,15 +34,13 @@ INLINE void store_mode(const struct product *p, enum product_mode mode, const st
 {
     const bool is_gate = mode == PRODUCT_GATE_SILU || mode == PRODUCT_GATE_GELU;
     const v16(*sum)[TILE_TOKENS] = s->sum[tile];
+    const uint32_t n = is_gate ? p->n_groups / 2 : p->n_groups; /* up's groups follow gate's */
     size_t offset = s->start[tile] * p->out_stride;
-    for (uint32_t t = 0; t < s->start[tile + 1] - s->start[tile]; t++, offset += p->out_stride) {
-        if (is_gate)
-            store_rows(p->out[0] + offset, gated(mode, sum[0][t], sum[1][t]), p->n_rows[0], false);
-        else
-            store_rows(p->out[0] + offset, sum[0][t], p->n_rows[0], mode == PRODUCT_ADD);
-        if (!is_gate && p->n_groups == 2)
-            store_rows(p->out[1] + offset, sum[1][t], p->n_rows[1], mode == PRODUCT_ADD);
-    }
+    for (uint32_t t = 0; t < s->start[tile + 1] - s->start[tile]; t++, offset += p->out_stride)
+        for (uint32_t k = 0; k < n; k++) {
+            v16 row = is_gate ? gated(mode, sum[k][t], sum[n + k][t]) : sum[k][t];
+            store_rows(p->out[k] + offset, row, p->n_rows[k], mode == PRODUCT_ADD);
+        }
 }
 
 #define STORE_TILE(name, mode)                                                                     \

@@ -143,9 +143,17 @@ static size_t cpu_weight_bytes(const struct kern_device *d)
     return d->weight_bytes;
 }
 
-static bool take_activations(struct memory *m, uint32_t n, uint32_t cols, struct activations *a)
+/* Places for blocks of n tokens, in tiles. */
+static size_t tile_slots(const struct kern_device *d, uint32_t n)
 {
-    size_t n_slots = (size_t)tile_count(n) * TILE_TOKENS;
+    return (size_t)tile_count(n, d->isa->tile_tokens) * d->isa->tile_tokens;
+}
+
+static bool take_activations(struct kern_device *d, uint32_t n, uint32_t cols,
+                             struct activations *a)
+{
+    struct memory *m = &d->scratch_memory;
+    size_t n_slots = tile_slots(d, n);
     a->value = memory_take(m, (size_t)n * cols, sizeof *a->value);
     a->quant = memory_take(m, n_slots * (cols / QUANT), sizeof *a->quant);
     return a->value && a->quant;
@@ -156,9 +164,9 @@ static int grow_scratch(struct kern_device *d, uint32_t cols, struct err *e)
 {
     if (cols <= d->max_cols)
         return ERR_OK;
-    bool ok = take_activations(&d->scratch_memory, d->max_tok, cols, &d->shared);
+    bool ok = take_activations(d, d->max_tok, cols, &d->shared);
     for (uint32_t i = 0; i < team_size(d->team); i++)
-        ok = ok && take_activations(&d->scratch_memory, TILE_TOKENS, cols, &d->scratch[i].own);
+        ok = ok && take_activations(d, 1, cols, &d->scratch[i].own);
     d->max_cols = cols;
     return ok ? ERR_OK : no_memory("scratch", e);
 }
@@ -230,8 +238,7 @@ static int cpu_vector(struct kern_device *d, const float *data, uint32_t n,
 bool cpu_take_buffer(struct kern_device *d, uint32_t width, struct kern_buffer *out)
 {
     size_t floats = (size_t)d->max_tok * width * sizeof *out->data;
-    size_t blocks =
-        (size_t)tile_count(d->max_tok) * TILE_TOKENS * (width / QUANT) * sizeof(struct quant_block);
+    size_t blocks = tile_slots(d, d->max_tok) * (width / QUANT) * sizeof(struct quant_block);
     *out = (struct kern_buffer){
         .width = width,
         .data = memory_take(&d->scratch_memory, floats > blocks ? floats : blocks, 1)};
@@ -272,7 +279,7 @@ static void cpu_read(struct kern_device *d, const struct kern_buffer *b, float *
 {
     (void)d;
     for (uint32_t t = 0; t < n; t++)
-        cpu_row(b, t, dst + (size_t)t * b->width);
+        cpu_row(d, b, t, dst + (size_t)t * b->width);
 }
 
 const struct kern_ops KERN_CPU = {

@@ -62,7 +62,7 @@ struct attention {      /* of the step, made by attend_plan.c; arrays are sized 
 enum { BATCH_BLOCKS = 4 * LANES };
 
 struct thread_scratch {
-    struct activations own; /* of up to TILE_TOKENS tokens, made by each thread for itself */
+    struct activations own; /* of a single token, made by each thread for itself */
     uint64_t job;           /* whose they are */
     float *gated;           /* rows of gate_up on their way into blocks: see product.c */
     float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
@@ -98,7 +98,7 @@ void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst);
 bool cpu_take_buffer(struct kern_device *d, uint32_t width, struct kern_buffer *out);
 
 /* product.c; cpu_row: row `t` of a buffer as float32. */
-void cpu_row(const struct kern_buffer *b, uint32_t t, float *y);
+void cpu_row(const struct kern_device *d, const struct kern_buffer *b, uint32_t t, float *y);
 void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
                struct kern_buffer *x);
 void cpu_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, TILE_TOKENS = 6 };
+enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, MAX_GROUPS = 4 };
 enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
@@ -84,29 +84,29 @@ struct quant_block {
 };
 _Static_assert(sizeof(struct quant_block) == 64, "a cache line");
 
-/* Tokens go through a product in tiles of nearly equal size, at most TILE_TOKENS. */
-static inline uint32_t tile_count(uint32_t n_tok)
+/* Tokens go through a product in tiles of nearly equal size, at most `most` (struct cpu_isa). */
+static inline uint32_t tile_count(uint32_t n_tok, uint32_t most)
 {
-    return (n_tok + TILE_TOKENS - 1) / TILE_TOKENS;
+    return (n_tok + most - 1) / most;
 }
 /* First token of a tile; of tile_count: n_tok. */
-static inline uint32_t tile_start(uint32_t n_tok, uint32_t tile)
+static inline uint32_t tile_start(uint32_t n_tok, uint32_t most, uint32_t tile)
 {
-    return (uint32_t)((uint64_t)n_tok * tile / tile_count(n_tok));
+    return (uint32_t)((uint64_t)n_tok * tile / tile_count(n_tok, most));
 }
-static inline uint32_t tile_of(uint32_t n_tok, uint32_t token)
+static inline uint32_t tile_of(uint32_t n_tok, uint32_t most, uint32_t token)
 {
-    return (uint32_t)((((uint64_t)token + 1) * tile_count(n_tok) - 1) / n_tok);
+    return (uint32_t)((((uint64_t)token + 1) * tile_count(n_tok, most) - 1) / n_tok);
 }
 
 /* Rows of activations ready for a product: float32 for float weights, blocks for the others. */
 struct activations {
     float *value;              /* [n, cols] */
-    struct quant_block *quant; /* [tile][cols / 32][TILE_TOKENS] */
+    struct quant_block *quant; /* [tile][cols / 32][tile_tokens] */
 };
 
 /* Up to QUANT_ROWS rows that become blocks; with a weight what norm makes of them, on the way. cols
- * is a multiple of 32; block i of a row goes to out[i * TILE_TOKENS]. */
+ * is a multiple of 32; block i of a row goes to out[i * tile_tokens]. */
 enum { QUANT_ROWS = 16 };
 struct quant_rows {
     uint32_t n, cols;
@@ -119,21 +119,20 @@ struct quant_rows {
 enum product_mode {
     PRODUCT_STORE,
     PRODUCT_ADD,
-    /* groups are gate and up: out[0] = silu(gate) * up, or gelu(gate) * up */
-    PRODUCT_GATE_SILU,
-    PRODUCT_GATE_GELU
+    PRODUCT_GATE_SILU, /* groups are gate, then as many of up: out = silu(gate) * up */
+    PRODUCT_GATE_GELU  /* gelu(gate) * up */
 };
 
-/* One or two groups of 16 rows against n_tok tokens. */
+/* One to MAX_GROUPS groups of 16 rows, of as many columns, against n_tok tokens. */
 struct product {
     enum product_mode mode;
-    uint32_t n_groups; /* 1 or 2 */
-    const struct panel *panel[2];
-    uint32_t group[2];
-    uint32_t n_rows[2];      /* of the group that exist, 1..16 */
-    const uint8_t *ahead[2]; /* groups that the thread reads next, to be fetched */
-    float *out[2];           /* of the group's first row and token 0 */
-    size_t out_stride;       /* floats from token to token */
+    uint32_t n_groups;
+    const struct panel *panel[MAX_GROUPS];
+    uint32_t group[MAX_GROUPS];
+    uint32_t n_rows[MAX_GROUPS];      /* of the group that exist, 1..16 */
+    const uint8_t *ahead[MAX_GROUPS]; /* groups that the thread reads next, to be fetched */
+    float *out[MAX_GROUPS];           /* of the group's first row and token 0 */
+    size_t out_stride;                /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
     bool is_far; /* the weights come from memory: no cache holds all that a step reads */
@@ -169,6 +168,7 @@ struct attend {
 
 struct cpu_isa {
     const char *name;
+    uint32_t tile_groups, tile_tokens; /* a full tile */
     /* y = x / rms(x) * weight; y may be x. */
     void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
     void (*quantise)(const struct quant_rows *rows);

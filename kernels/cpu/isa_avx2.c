@@ -19,7 +19,6 @@
 
 #include "kernels/cpu/body_store.h"
 
-#define TILE_RUN 3
 #include "kernels/cpu/body_product.h"
 
 #include "kernels/cpu/body_kv.h"
@@ -29,6 +28,7 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_AVX2 = {"avx2",       row_norm,   rows_quantise, blocks_quantise,
-                                 rows_product, row_rotate, ATTEND_TABLE};
+const struct cpu_isa ISA_AVX2 = {"avx2",       TILE_GROUPS,   TILE_TOKENS,
+                                 row_norm,     rows_quantise, blocks_quantise,
+                                 rows_product, row_rotate,    ATTEND_TABLE};
 #endif

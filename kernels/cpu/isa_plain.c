@@ -17,7 +17,6 @@
 
 #include "kernels/cpu/body_store.h"
 
-#define TILE_RUN 1
 #include "kernels/cpu/body_product.h"
 
 #include "kernels/cpu/body_kv.h"
@@ -27,5 +26,6 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_PLAIN = {"plain",      row_norm,   rows_quantise, blocks_quantise,
-                                  rows_product, row_rotate, ATTEND_TABLE};
+const struct cpu_isa ISA_PLAIN = {"plain",      TILE_GROUPS,   TILE_TOKENS,
+                                  row_norm,     rows_quantise, blocks_quantise,
+                                  rows_product, row_rotate,    ATTEND_TABLE};

@@ -24,10 +24,11 @@ struct job {
 };
 
 /* Of token t of n_tok, its first block among those of struct activations. */
-static size_t block_index(uint32_t n_tok, uint32_t t, uint32_t cols)
+static size_t block_index(const struct kern_device *d, uint32_t n_tok, uint32_t t, uint32_t cols)
 {
-    uint32_t tile = tile_of(n_tok, t);
-    return (size_t)tile * TILE_TOKENS * (cols / QUANT) + t - tile_start(n_tok, tile);
+    uint32_t most = d->isa->tile_tokens;
+    uint32_t tile = tile_of(n_tok, most, t);
+    return (size_t)tile * most * (cols / QUANT) + t - tile_start(n_tok, most, tile);
 }
 
 static void block_values(const struct quant_block *q, float *y)
@@ -41,9 +42,10 @@ static void block_values(const struct quant_block *q, float *y)
         }
 }
 
-static void values_of(const struct quant_block *q, uint32_t cols, float *y)
+static void values_of(const struct kern_device *d, const struct quant_block *q, uint32_t cols,
+                      float *y)
 {
-    for (uint32_t i = 0; i < cols; i += QUANT, q += TILE_TOKENS)
+    for (uint32_t i = 0; i < cols; i += QUANT, q += d->isa->tile_tokens)
         block_values(q, y + i);
 }
 
@@ -52,10 +54,10 @@ static struct quant_block *blocks_of(const struct kern_buffer *b)
     return (struct quant_block *)(void *)b->data;
 }
 
-void cpu_row(const struct kern_buffer *b, uint32_t t, float *y)
+void cpu_row(const struct kern_device *d, const struct kern_buffer *b, uint32_t t, float *y)
 {
     if (b->n_quant > 0)
-        values_of(blocks_of(b) + block_index(b->n_quant, t, b->width), b->width, y);
+        values_of(d, blocks_of(b) + block_index(d, b->n_quant, t, b->width), b->width, y);
     else
         memcpy(y, b->data + (size_t)t * b->width, b->width * sizeof *y);
 }
@@ -66,7 +68,7 @@ static const float *input_row(const struct job *j, uint32_t t, const struct acti
     float *value = a->value + (size_t)t * j->width;
     if (!j->x_quant)
         return j->x + (size_t)(j->row ? j->row[t] : t) * j->width;
-    values_of(j->x_quant + block_index(j->n_tok, t, j->width), j->width, value);
+    values_of(j->d, j->x_quant + block_index(j->d, j->n_tok, t, j->width), j->width, value);
     return value;
 }
 
@@ -90,7 +92,7 @@ static void prepare(const struct job *j, struct team_range tokens, const struct 
     }
     for (uint32_t t = tokens.from; t < tokens.to; t++) {
         x[rows.n] = input_row(j, t, a);
-        out[rows.n++] = a->quant + block_index(j->n_tok, t, j->width);
+        out[rows.n++] = a->quant + block_index(j->d, j->n_tok, t, j->width);
     }
     if (j->w->has_quant)
         j->d->isa->quantise(&rows);
@@ -142,36 +144,44 @@ static struct team_range units_of(const struct kern_matrix *w, bool is_gate,
     return (struct team_range){pieces.from * step, end < n ? end : n};
 }
 
-/* Two neighbouring groups of one part. */
-static void find_pair(const struct kern_matrix *w, uint32_t unit, struct product *p)
+/* A unit is two groups of 16 rows: neighbours in one part, or the same group of gate and up. Those
+ * of `units` that go through one product are as many as make `most` groups, of one part; the next
+ * ones begin at what comes back. */
+static uint32_t find_neighbours(const struct kern_matrix *w, struct team_range units, uint32_t most,
+                                struct product *p)
 {
     uint32_t i = w->n_parts - 1;
-    while (unit < w->first_unit[i])
+    while (units.from < w->first_unit[i])
         i--;
-    uint32_t group = (unit - w->first_unit[i]) * 2;
-    p->n_groups = w->part[i].n_groups - group >= 2 ? 2 : 1;
+    uint32_t group = (units.from - w->first_unit[i]) * 2, rest = w->part[i].n_groups - group;
+    uint32_t n = (units.to - units.from) * 2 < most ? (units.to - units.from) * 2 : most;
+    p->n_groups = rest < n ? rest : n;
     for (uint32_t k = 0; k < p->n_groups; k++) {
         p->panel[k] = &w->part[i];
         p->group[k] = group + k;
     }
+    return units.from + (p->n_groups + 1) / 2;
 }
 
-/* The same group of gate and up. */
-static void find_gate(const struct kern_matrix *w, uint32_t group, struct product *p)
+static uint32_t find_gates(const struct kern_matrix *w, struct team_range units, uint32_t most,
+                           struct product *p)
 {
-    p->n_groups = 2;
-    for (uint32_t k = 0; k < 2; k++) {
-        p->panel[k] = &w->part[k];
-        p->group[k] = group;
+    uint32_t n = units.to - units.from < most / 2 ? units.to - units.from : most / 2;
+    p->n_groups = 2 * n;
+    for (uint32_t k = 0; k < 2 * n; k++) {
+        p->panel[k] = &w->part[k / n];
+        p->group[k] = units.from + k % n;
     }
+    return units.from + n;
 }
 
-static void find_unit(const struct kern_matrix *w, bool is_gate, uint32_t unit, struct product *p)
+/* A single token reads units one by one: to fetch four groups ahead of four is too much for the
+ * first cache. */
+static uint32_t find_units(const struct job *j, const struct kern_matrix *w, bool is_gate,
+                           struct team_range units, struct product *p)
 {
-    if (is_gate)
-        find_gate(w, unit, p);
-    else
-        find_pair(w, unit, p);
+    uint32_t most = j->d->isa->tile_groups < 2 || j->n_tok == 1 ? 2 : j->d->isa->tile_groups;
+    return is_gate ? find_gates(w, units, most, p) : find_neighbours(w, units, most, p);
 }
 
 /* Where the rows of the groups go. */
@@ -185,15 +195,25 @@ static void place_rows(const struct job *j, struct product *p)
     }
 }
 
-/* With many tokens a unit is work enough for a share: the last one is short and nobody waits long
- * for it. With few, shares are runs of units, read in long sequences; with one whatever the matrix
- * is (8% of a token of 1.1B). */
-static uint32_t n_shares(const struct team *team, const struct kern_matrix *w, bool is_gate,
+/* Shares of so many units that they fill a tile; as many for every thread, so that all threads have
+ * as many units: nine tiles would be five for one of two threads and four for the other. */
+static uint32_t tile_shares(const struct kern_device *d, uint32_t n)
+{
+    uint32_t units = (d->isa->tile_groups + 1) / 2, threads = team_size(d->team);
+    uint32_t shares = ((n + units - 1) / units + threads - 1) / threads * threads;
+    return shares < n ? shares : n;
+}
+
+/* With many tokens a tile's units are work enough for a share: the last one is short and nobody
+ * waits long for it. With few, shares are runs of units, read in long sequences;
+ * with one whatever the matrix is (8% of a token of 1.1B). */
+static uint32_t n_shares(const struct kern_device *d, const struct kern_matrix *w, bool is_gate,
                          uint32_t n_tok)
 {
-    uint32_t pieces = n_pieces(w, is_gate), few = team_shares(team, pieces);
+    uint32_t pieces = n_pieces(w, is_gate), few = team_shares(d->team, pieces);
     uint64_t fine = (uint64_t)n_units(w, is_gate) * n_tok * w->cols / SHARE_COLUMNS;
-    uint32_t most = pieces < TEAM_MAX_SHARES ? pieces : TEAM_MAX_SHARES;
+    uint32_t most = is_gate ? pieces : tile_shares(d, pieces);
+    most = most < TEAM_MAX_SHARES ? most : TEAM_MAX_SHARES;
     if (is_gate && n_tok < LANES) /* as many blocks as are ranked together */
         most = (pieces * n_tok + LANES - 1) / LANES;
     return n_tok == 1 || fine <= few ? few : fine < most ? (uint32_t)fine : most;
@@ -204,7 +224,7 @@ static struct team_range own_units(const struct job *j, const struct kern_matrix
                                    uint32_t thread)
 {
     const struct team *team = j->d->team;
-    uint32_t pieces = n_pieces(w, is_gate), n = n_shares(team, w, is_gate, j->n_tok);
+    uint32_t pieces = n_pieces(w, is_gate), n = n_shares(j->d, w, is_gate, j->n_tok);
     struct team_range own = team_share(n, thread, team_size(team));
     return units_of(w, is_gate,
                     (struct team_range){team_share(pieces, own.from, n).from,
@@ -221,7 +241,7 @@ static bool find_next(const struct job *j, uint32_t thread, struct product *p)
     bool is_gate = w->n_parts == 2;
     struct team_range own = own_units(j, w, is_gate, thread);
     if (own.from < own.to)
-        find_unit(w, is_gate, own.from, p);
+        (void)find_units(j, w, is_gate, own, p);
     return own.from < own.to;
 }
 
@@ -262,8 +282,10 @@ static uint32_t run_units(const struct job *j, struct team_range units)
 static void place_run(struct team_range units, uint32_t unit, float *gated, struct product *p)
 {
     p->out_stride = (size_t)(units.to - units.from) * LANES;
-    p->out[0] = gated + (size_t)(unit - units.from) * LANES;
-    p->n_rows[0] = LANES;
+    for (uint32_t k = 0; k < p->n_groups / 2; k++) {
+        p->out[k] = gated + (size_t)(unit - units.from + k) * LANES;
+        p->n_rows[k] = LANES;
+    }
 }
 
 /* Where blocks go, a batch at a time. */
@@ -284,15 +306,16 @@ static void flush(struct batch *b)
 static void quantise_run(const struct job *j, struct team_range units, const float *gated)
 {
     struct batch b = {.isa = j->d->isa, .gated = gated};
-    size_t tile_blocks = (size_t)TILE_TOKENS * (j->out_width / QUANT);
+    uint32_t most = j->d->isa->tile_tokens;
+    size_t tile_blocks = (size_t)most * (j->out_width / QUANT);
     uint32_t from = units.from / GATE_UNITS, to = units.to / GATE_UNITS;
     struct quant_block *tile = j->out_quant;
-    for (uint32_t i = 0, end = 0; i < tile_count(j->n_tok); i++, tile += tile_blocks) {
+    for (uint32_t i = 0, end = 0; i < tile_count(j->n_tok, most); i++, tile += tile_blocks) {
         uint32_t start = end;
-        end = tile_start(j->n_tok, i + 1);
+        end = tile_start(j->n_tok, most, i + 1);
         for (uint32_t slot = 0; slot < end - start; slot++)
             for (uint32_t k = from; k < to; k++) {
-                b.place[b.n++] = tile + (size_t)k * TILE_TOKENS + slot;
+                b.place[b.n++] = tile + (size_t)k * most + slot;
                 if (b.n == BATCH_BLOCKS)
                     flush(&b);
             }
@@ -307,15 +330,15 @@ static void compute_run(const struct job *j, struct team_range units, uint32_t e
 {
     bool gate = is_gate(j->mode);
     float *gated = j->d->scratch[thread].gated;
-    for (uint32_t unit = units.from; unit < units.to; unit++) {
-        find_unit(j->w, gate, unit, p);
+    for (uint32_t unit = units.from, after; unit < units.to; unit = after) {
+        after = find_units(j, j->w, gate, (struct team_range){unit, units.to}, p);
         if (j->out_quant)
             place_run(units, unit, gated, p);
         else
             place_rows(j, p);
         struct product next = *p;
-        if (unit + 1 < end)
-            find_unit(j->w, gate, unit + 1, &next);
+        if (after < end)
+            (void)find_units(j, j->w, gate, (struct team_range){after, end}, &next);
         else
             (void)find_next(j, thread, &next);
         look_ahead(&next, p);
@@ -359,7 +382,7 @@ static void run_job(struct job *j)
     j->serial = ++j->d->serial;
     if (!is_prepared_alone(j) && !is_ready(j))
         team_each(team, team_shares(team, j->n_tok), prepare_part, j);
-    team_each(team, n_shares(team, j->w, is_gate(j->mode), j->n_tok), product_part, j);
+    team_each(team, n_shares(j->d, j->w, is_gate(j->mode), j->n_tok), product_part, j);
 }
 
 static struct job job_on(struct kern_device *d, const struct kern_buffer *in,
