@@ -1,5 +1,6 @@
 /* kernels/cpu/body_product.h - groups of rows times all tokens of a step, tile by tile.
- * Included after body_tile.h and body_store.h. */
+ * Included after body_tile.h and body_store.h. TILE_RUN tokens of a tile, at most, have their sums
+ * in registers together. */
 
 enum tile_kind { KIND_ONE, KIND_FIRST, KIND_LATER, TILE_KINDS };
 
@@ -11,7 +12,7 @@ INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, const struc
     for (uint32_t k = 0; k < n_g; k++)
         UNROLL(4)
     for (uint32_t t = 0; t < n_t; t++)
-        own[k][t] = c->from_block == 0 ? v_set(0) : c->sum[k][t];
+        own[k][t] = c->from_block == 0 ? v_set(0) : c->sum[k][c->slot + t];
     if (!panel_is_quantised(layout))
         tile_float(layout, c, n_g, n_t, own);
     else
@@ -20,7 +21,7 @@ INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, const struc
     for (uint32_t k = 0; k < n_g; k++)
         UNROLL(4)
     for (uint32_t t = 0; t < n_t; t++)
-        c->sum[k][t] = own[k][t];
+        c->sum[k][c->slot + t] = own[k][t];
 }
 
 /* Numbers of groups as constants: TILE_GROUPS, and 2 where that is more. */
@@ -28,7 +29,7 @@ enum { FEW_GROUPS = TILE_GROUPS < 2 ? TILE_GROUPS : 2 };
 
 /* n_t as a constant. */
 #define TILE_CASE(n)                                                                               \
-    if (TILE_TOKENS >= (n) && n_t == (n)) {                                                        \
+    if (TILE_RUN >= (n) && n_t == (n)) {                                                           \
         tile_sums(layout, kind, c, n_g, (n));                                                      \
         return;                                                                                    \
     }
@@ -52,7 +53,7 @@ INLINE void tile_one(enum panel_layout layout, const struct tile *c, uint32_t n_
     static void name(const struct tile *c, uint32_t n_t)                                           \
     {                                                                                              \
         (void)n_t;                                                                                 \
-        if (c->n_groups == TILE_GROUPS)                                                            \
+        if (TILE_GROUPS <= 2 || c->n_groups == TILE_GROUPS)                                        \
             tile_one(layout, c, TILE_GROUPS);                                                      \
         else                                                                                       \
             tile_one(layout, c, FEW_GROUPS);                                                       \
@@ -60,7 +61,7 @@ INLINE void tile_one(enum panel_layout layout, const struct tile *c, uint32_t n_
 #define TILE(name, layout, kind)                                                                   \
     static void name(const struct tile *c, uint32_t n_t)                                           \
     {                                                                                              \
-        if (c->n_groups == TILE_GROUPS)                                                            \
+        if (TILE_GROUPS <= 2 || c->n_groups == TILE_GROUPS)                                        \
             tile_run(layout, kind, c, TILE_GROUPS, n_t);                                           \
         else                                                                                       \
             tile_run(layout, kind, c, FEW_GROUPS, n_t);                                            \
@@ -98,22 +99,28 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     const struct panel *panel = p->panel[from];
     const uint8_t *group = panel->data + p->group[from] * panel->group_bytes;
     c->cols = panel->cols;
-    c->is_far = p->is_far || p->n_tok > 1; /* the first cache holds what is made ready */
+    /* Four groups ahead of four, made ready, are too much for the first cache. */
+    c->is_far = p->is_far || (TILE_GROUPS > 2 && p->n_tok > 1);
     c->scales[to] = group;
     c->words[to] = group + panel->words_at;
     c->unpacked[to] = s->unpacked[to];
-    c->unpacked_step = p->n_tok > TILE_TOKENS ? UNPACKED_BYTES : 0;
+    c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
     c->ahead[to] = p->ahead[from];
 }
 
-/* A tile's sums. */
+/* A tile's sums, at most TILE_RUN tokens at a time. */
 static void run_tile(const struct product *p, enum panel_layout layout, const struct slab *s,
                      uint32_t tile, struct tile *c)
 {
-    enum tile_kind kind = p->n_tok == 1 ? KIND_ONE : tile == 0 ? KIND_FIRST : KIND_LATER;
+    uint32_t n = s->start[tile + 1] - s->start[tile];
     c->x = p->x->quant + (size_t)(s->first + tile) * TILE_TOKENS * (c->cols / QUANT);
     c->value = p->x->value + (size_t)s->start[tile] * c->cols;
-    TILES[layout][kind](c, s->start[tile + 1] - s->start[tile]);
+    for (uint32_t t = 0; t < n; t += TILE_RUN) {
+        bool is_first = tile == 0 && t == 0;
+        enum tile_kind kind = p->n_tok == 1 ? KIND_ONE : is_first ? KIND_FIRST : KIND_LATER;
+        c->slot = t;
+        TILES[layout][kind](c, n - t < TILE_RUN ? n - t : TILE_RUN);
+    }
 }
 
 /* n groups from `first` on times the tokens of a slab. A group alone may fill a tile twice. */

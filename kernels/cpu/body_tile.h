@@ -124,7 +124,7 @@ INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[TILE_GROUP
 INLINE void tile_quant(enum panel_layout layout, enum tile_turn turn, const struct tile *c,
                        uint32_t n_g, uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])
 {
-    const struct quant_block *x = c->x + (size_t)c->from_block * TILE_TOKENS;
+    const struct quant_block *x = c->x + (size_t)c->from_block * TILE_TOKENS + c->slot;
     for (uint32_t b = c->from_block; b < c->to_block; b++, x += TILE_TOKENS) {
         const uint8_t *w[TILE_GROUPS];
         i16 dots[TILE_GROUPS][TILE_TOKENS];
@@ -156,7 +156,7 @@ INLINE void tile_float(enum panel_layout layout, const struct tile *c, uint32_t 
                        v16 sum[TILE_GROUPS][TILE_TOKENS])
 {
     const size_t n_bytes = LANES * (layout == PANEL_F32 ? 4 : 2);
-    const float *x = c->value;
+    const float *x = c->value + (size_t)c->slot * c->cols;
     for (uint32_t i = 0; i < c->cols; i++)
         UNROLL(4)
     for (uint32_t k = 0; k < n_g; k++) {

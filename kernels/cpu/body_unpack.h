@@ -10,6 +10,7 @@ struct tile {
     uint32_t cols, from_block, to_block; /* blocks of 32 columns that are added */
     const struct quant_block *x;         /* of the tile */
     const float *value;                  /* [tokens, cols] */
+    uint32_t slot;                       /* of the first token meant in the tile */
     v16 *sum[TILE_GROUPS];               /* [TILE_TOKENS] so far */
     uint32_t n_groups;                   /* TILE_GROUPS, or 2 */
 };

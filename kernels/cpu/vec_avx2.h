@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/inline.h"
 
-enum { TILE_GROUPS = 1, TILE_TOKENS = 3, CHUNK_BLOCKS = 24 };
+enum { TILE_GROUPS = 1, TILE_TOKENS = 6, TILE_RUN = 3, CHUNK_BLOCKS = 24 };
 
 typedef struct {
     __m256 a, b;

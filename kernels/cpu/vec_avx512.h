@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/inline.h"
 
-enum { TILE_GROUPS = 4, TILE_TOKENS = 4, CHUNK_BLOCKS = 18 };
+enum { TILE_GROUPS = 4, TILE_TOKENS = 4, TILE_RUN = 4, CHUNK_BLOCKS = 18 };
 
 typedef __m512 v16;
 typedef __m512i i16;

@@ -11,7 +11,7 @@
 #undef UNROLL
 #define UNROLL(n)
 
-enum { TILE_GROUPS = 1, TILE_TOKENS = 1, CHUNK_BLOCKS = 24 };
+enum { TILE_GROUPS = 1, TILE_TOKENS = 6, TILE_RUN = 1, CHUNK_BLOCKS = 24 };
 
 typedef struct {
     float x[16];
