@@ -166,9 +166,9 @@ static uint32_t groups_together(const struct product *p, uint32_t first)
 static void rows_product(const struct product *p)
 {
     struct slab s;
-    uint32_t n_tiles = tile_count(p->n_tok, TILE_TOKENS);
-    for (s.first = 0; s.first < n_tiles; s.first += SLAB_TILES) {
-        s.n = n_tiles - s.first < SLAB_TILES ? n_tiles - s.first : SLAB_TILES;
+    for (s.first = p->tiles.from; s.first < p->tiles.to; s.first += SLAB_TILES) {
+        uint32_t rest = p->tiles.to - s.first;
+        s.n = rest < SLAB_TILES ? rest : SLAB_TILES;
         for (uint32_t tile = 0; tile <= s.n; tile++)
             s.start[tile] = tile_start(p->n_tok, TILE_TOKENS, s.first + tile);
         for (uint32_t i = 0, n; i < p->n_groups; i += n) {

@@ -6,6 +6,8 @@
 #ifndef KERNELS_CPU_ISA_H
 #define KERNELS_CPU_ISA_H
 
+#include "kernels/threads.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -105,17 +107,6 @@ struct activations {
     struct quant_block *quant; /* [tile][cols / 32][tile_tokens] */
 };
 
-/* Up to QUANT_ROWS rows that become blocks; with a weight what norm makes of them, on the way. cols
- * is a multiple of 32; block i of a row goes to out[i * tile_tokens]. */
-enum { QUANT_ROWS = 16 };
-struct quant_rows {
-    uint32_t n, cols;
-    const float *const *x;
-    struct quant_block *const *out;
-    const float *weight; /* may be NULL */
-    float eps;
-};
-
 enum product_mode {
     PRODUCT_STORE,
     PRODUCT_ADD,
@@ -135,6 +126,7 @@ struct product {
     size_t out_stride;                /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
+    struct team_range tiles; /* of n_tok's, those that are computed */
     bool is_far; /* the weights come from memory: no cache holds all that a step reads */
 };
 
@@ -166,12 +158,13 @@ struct attend {
     uint32_t *words; /* scratch [2 * d_head][MAX_QUERIES]: the queries side by side */
 };
 
+struct quant_rows;
 struct cpu_isa {
     const char *name;
     uint32_t tile_groups, tile_tokens; /* a full tile */
     /* y = x / rms(x) * weight; y may be x. */
     void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
-    void (*quantise)(const struct quant_rows *rows);
+    void (*quantise)(const struct quant_rows *rows); /* quantise.h */
     /* n blocks of 32 numbers, each to its place. */
     void (*quantise_blocks)(const float *x, uint32_t n, struct quant_block *const *out);
     void (*product)(const struct product *p);

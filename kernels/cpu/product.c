@@ -3,10 +3,12 @@
  * the activations itself: cheaper than waiting for one another. What gate_up gives becomes blocks
  * where it is computed, if the matrix that reads it wants blocks. */
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/quantise.h"
 
 #include <string.h>
 
 enum { SHARE_COLUMNS = 8192 }; /* of activations against a unit: a microsecond or two */
+enum { SPAN_TOKENS = 32 };     /* for each thread, at least: see n_spans */
 
 struct job {
     struct kern_device *d;
@@ -21,6 +23,7 @@ struct job {
     uint32_t out_width;
     struct quant_block *out_quant; /* not NULL: in place of out */
     uint64_t serial;               /* number of this job, so that a thread prepares a token once */
+    uint32_t n_spans, row_shares;  /* of tokens; shares of each */
 };
 
 /* Of token t of n_tok, its first block among those of struct activations. */
@@ -204,6 +207,15 @@ static uint32_t tile_shares(const struct kern_device *d, uint32_t n)
     return shares < n ? shares : n;
 }
 
+/* Long steps are cut by tokens, a span for each thread, and then by rows: what a thread made of its
+ * tokens is in its own second cache when it reads it again (512 tokens of SmolLM2, two threads:
+ * 3%). Weights then go by once for every thread, which 32 tokens make up for and 16 do not. */
+static uint32_t n_spans(const struct kern_device *d, uint32_t n_tok)
+{
+    uint32_t threads = team_size(d->team);
+    return threads > 1 && n_tok >= threads * SPAN_TOKENS ? threads : 1;
+}
+
 /* With many tokens a tile's units are work enough for a share: the last one is short and nobody
  * waits long for it. With few, shares are runs of units, read in long sequences;
  * with one whatever the matrix is (8% of a token of 1.1B). */
@@ -224,8 +236,10 @@ static struct team_range own_units(const struct job *j, const struct kern_matrix
                                    uint32_t thread)
 {
     const struct team *team = j->d->team;
-    uint32_t pieces = n_pieces(w, is_gate), n = n_shares(j->d, w, is_gate, j->n_tok);
+    uint32_t pieces = n_pieces(w, is_gate), n = n_shares(j->d, w, is_gate, j->n_tok / j->n_spans);
     struct team_range own = team_share(n, thread, team_size(team));
+    if (j->n_spans > 1)
+        own = (struct team_range){0, n};
     return units_of(w, is_gate,
                     (struct team_range){team_share(pieces, own.from, n).from,
                                         team_share(pieces, own.to, n).from});
@@ -303,14 +317,15 @@ static void flush(struct batch *b)
     b->n = 0;
 }
 
-static void quantise_run(const struct job *j, struct team_range units, const float *gated)
+static void quantise_run(const struct job *j, struct team_range tiles, struct team_range units,
+                         const float *gated)
 {
-    struct batch b = {.isa = j->d->isa, .gated = gated};
-    uint32_t most = j->d->isa->tile_tokens;
+    uint32_t most = j->d->isa->tile_tokens, end = tile_start(j->n_tok, most, tiles.from);
     size_t tile_blocks = (size_t)most * (j->out_width / QUANT);
     uint32_t from = units.from / GATE_UNITS, to = units.to / GATE_UNITS;
-    struct quant_block *tile = j->out_quant;
-    for (uint32_t i = 0, end = 0; i < tile_count(j->n_tok, most); i++, tile += tile_blocks) {
+    struct batch b = {.isa = j->d->isa, .gated = gated + (size_t)end * (to - from) * QUANT};
+    struct quant_block *tile = j->out_quant + tiles.from * tile_blocks;
+    for (uint32_t i = tiles.from; i < tiles.to; i++, tile += tile_blocks) {
         uint32_t start = end;
         end = tile_start(j->n_tok, most, i + 1);
         for (uint32_t slot = 0; slot < end - start; slot++)
@@ -345,13 +360,19 @@ static void compute_run(const struct job *j, struct team_range units, uint32_t e
         j->d->isa->product(p);
     }
     if (j->out_quant)
-        quantise_run(j, units, gated);
+        quantise_run(j, p->tiles, units, gated);
+}
+
+static struct team_range tiles_of(const struct job *j, uint32_t span)
+{
+    return team_share(tile_count(j->n_tok, j->d->isa->tile_tokens), span, j->n_spans);
 }
 
 static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct job *j = arg;
     struct thread_scratch *own = &j->d->scratch[thread];
+    (void)n_shares;
     if (is_prepared_alone(j) && own->job != j->serial) {
         prepare(j, (struct team_range){0, 1}, &own->own);
         own->job = j->serial;
@@ -362,9 +383,12 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
                         .out_stride = j->out_width,
                         .x = is_ready(j) ? &ready : made,
                         .n_tok = j->n_tok,
+                        .tiles = tiles_of(j, share / j->row_shares),
                         .is_far = j->d->weight_bytes > j->d->cache_bytes};
     bool gate = is_gate(j->mode);
-    struct team_range r = units_of(j->w, gate, team_share(n_pieces(j->w, gate), share, n_shares));
+    struct team_range pieces =
+        team_share(n_pieces(j->w, gate), share % j->row_shares, j->row_shares);
+    struct team_range r = units_of(j->w, gate, pieces);
     struct team_range own_run = own_units(j, j->w, gate, thread);
     uint32_t end = r.from >= own_run.from && r.from < own_run.to ? own_run.to : r.to;
     while (r.from < r.to) {
@@ -380,9 +404,11 @@ static void run_job(struct job *j)
     if (j->n_tok == 0)
         return;
     j->serial = ++j->d->serial;
+    j->n_spans = n_spans(j->d, j->n_tok);
+    j->row_shares = n_shares(j->d, j->w, is_gate(j->mode), j->n_tok / j->n_spans);
     if (!is_prepared_alone(j) && !is_ready(j))
         team_each(team, team_shares(team, j->n_tok), prepare_part, j);
-    team_each(team, n_shares(j->d, j->w, is_gate(j->mode), j->n_tok), product_part, j);
+    team_each(team, j->n_spans * j->row_shares, product_part, j);
 }
 
 static struct job job_on(struct kern_device *d, const struct kern_buffer *in,

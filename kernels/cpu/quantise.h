@@ -1,10 +1,23 @@
-/* kernels/cpu/quantise.h - blocks on their way to struct quant_block (isa.h), a lane for each. */
+/* kernels/cpu/quantise.h - rows of activations on their way to struct quant_block (isa.h). */
 #ifndef KERNELS_CPU_QUANTISE_H
 #define KERNELS_CPU_QUANTISE_H
 
 #include "kernels/cpu/isa.h"
 
+/* Up to QUANT_ROWS rows that become blocks; with a weight what norm makes of them, on the way. cols
+ * is a multiple of 32; block i of a row goes to out[i * tile_tokens]. */
+enum { QUANT_ROWS = 16 };
+struct quant_rows {
+    uint32_t n, cols;
+    const float *const *x;
+    struct quant_block *const *out;
+    const float *weight; /* may be NULL */
+    float eps;
+};
+
 enum { QUANT_WORDS = QUANT / 4 };
+
+/* Blocks on their way, a lane for each. */
 
 struct quant_group {
     uint32_t n;
