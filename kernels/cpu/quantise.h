@@ -18,7 +18,6 @@ struct quant_rows {
 enum { QUANT_WORDS = QUANT / 4 };
 
 /* Blocks on their way, a lane for each. */
-
 struct quant_group {
     uint32_t n;
     const float *x[LANES]; /* of n blocks; while they are ranked the last one fills the rest */
