@@ -26,6 +26,7 @@ struct shapes {
     float *logits, *values;
     /* the step being run */
     enum role role;
+    uint32_t n_passes;
     uint32_t n_tok, row[SHAPES_MAX_TOK], position[SHAPES_MAX_TOK], seq[SHAPES_MAX_TOK];
     int32_t token[SHAPES_MAX_TOK];
     uint32_t table[SHAPES_MAX_SEQ][SEQ_BLOCKS];
@@ -361,18 +362,21 @@ static void role_body(void *arg)
     bool is_all = s->role == ROLE_ALL;
 
     s->ops->begin(s->device, &s->step, s->kv);
-    for (uint32_t i = 0; i < s->n_layer && s->role != ROLE_HEAD; i++)
-        for (enum role r = ROLE_QKV; r < ROLE_HEAD; r++)
-            if (is_all || s->role == r)
-                run_matrix(s, r, i);
-    if (is_all || s->role == ROLE_HEAD)
-        run_matrix(s, ROLE_HEAD, 0);
+    for (uint32_t pass = 0; pass < s->n_passes; pass++) {
+        for (uint32_t i = 0; i < s->n_layer && s->role != ROLE_HEAD; i++)
+            for (enum role r = ROLE_QKV; r < ROLE_HEAD; r++)
+                if (is_all || s->role == r)
+                    run_matrix(s, r, i);
+        if (is_all || s->role == ROLE_HEAD)
+            run_matrix(s, ROLE_HEAD, 0);
+    }
 }
 
-int shapes_run(struct shapes *s, enum role role, uint32_t n_tok, struct err *e)
+int shapes_run(struct shapes *s, enum role role, uint32_t n_tok, uint32_t n_passes, struct err *e)
 {
     set_step(s, &(struct attention_case){.n_seq = 1, .n_new = n_tok});
     s->role = role;
+    s->n_passes = n_passes;
     return s->ops->run(s->device, role_body, s, e);
 }
 

@@ -43,8 +43,10 @@ struct role_facts shapes_role(const struct shapes *s, enum role role);
 struct work shapes_work(const struct shapes *s, enum role role, uint32_t n_tok);
 /* Rows of logits of a step of n_tok tokens: all while decoding, the last of a prompt. */
 uint32_t shapes_head_rows(uint32_t n_tok);
-/* One step: every matrix of the role, n_tok tokens; the head for shapes_head_rows(n_tok). */
-MUST_USE int shapes_run(struct shapes *s, enum role role, uint32_t n_tok, struct err *e);
+/* n_passes steps as one: every matrix of the role, n_tok tokens; the head for
+ * shapes_head_rows(n_tok). */
+MUST_USE int shapes_run(struct shapes *s, enum role role, uint32_t n_tok, uint32_t n_passes,
+                        struct err *e);
 
 struct attention_case {
     uint32_t n_seq, context; /* earlier tokens of each */
