@@ -7,7 +7,6 @@
 #include "schemas/plain.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Values. Each writes its place only when it returns PLAIN_TAKEN. */
 
@@ -97,10 +96,10 @@ struct pass {
     bool has_schema;
 };
 
-/* Of two calls of the C library for each key that is looked at, one is enough. */
+/* Most names differ in their first letter. A key may have a NUL in it. */
 static bool is_key(const char *name, struct str key)
 {
-    return name[0] == key.p[0] && strncmp(name, key.p, key.n) == 0 && name[key.n] == '\0';
+    return key.n && name[0] == key.p[0] && str_eq_c(key, name);
 }
 
 static bool find_field(struct pass *p, struct str key, size_t *index)

@@ -75,6 +75,25 @@ static void test_both_ways_agree(void **state)
     buf_free(&other);
 }
 
+/* The NUL of a field's name is not the end of the key. */
+static void test_a_key_with_a_nul_is_no_field(void **state)
+{
+    (void)state;
+    static const char MEMBER[] = ",\"seq\0, and on, and on\":9}";
+    struct buf text;
+    struct arena a;
+    struct output o = {0};
+    struct err e = {0};
+    buf_init(&text, 64 * KiB);
+    arena_init(&a, MiB);
+    buf_printf(&text, "{\"schema\":\"" OUTPUT_SCHEMA "\",%s", BASE);
+    buf_put(&text, MEMBER, sizeof MEMBER - 1);
+    if (output_decode(buf_str(&text), &a, &o, &e) == ERR_OK)
+        assert_int_equal(o.seq, 2);
+    buf_free(&text);
+    arena_free(&a);
+}
+
 static void test_what_is_wrong_is_named(void **state)
 {
     (void)state;
@@ -133,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_earlier_value_is_read_too),
         cmocka_unit_test(test_both_ways_agree),
+        cmocka_unit_test(test_a_key_with_a_nul_is_no_field),
         cmocka_unit_test(test_what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
