@@ -96,10 +96,13 @@ struct pass {
     bool has_schema;
 };
 
-/* Most names differ in their first letter. A key may have a NUL in it. */
+/* Names are short, and most differ in their first letter. A key may have a NUL in it. */
 static bool is_key(const char *name, struct str key)
 {
-    return key.n && name[0] == key.p[0] && str_eq_c(key, name);
+    size_t i = 0;
+    while (i < key.n && name[i] && name[i] == key.p[i])
+        i++;
+    return i == key.n && name[i] == '\0';
 }
 
 static bool find_field(struct pass *p, struct str key, size_t *index)
@@ -276,15 +279,6 @@ static void put_hex(struct buf *out, const void *in)
     put_text(out, &s);
 }
 
-static void put_key(struct buf *out, const char *key)
-{
-    if (out->n && out->p[out->n - 1] != '{')
-        buf_put_char(out, ',');
-    buf_put_char(out, '"');
-    buf_put_c(out, key);
-    buf_put_c(out, "\":");
-}
-
 int codec_write_direct(struct buf *out, const struct codec_field *field, size_t n, const void *in,
                        struct err *e)
 {
@@ -300,7 +294,7 @@ int codec_write_direct(struct buf *out, const struct codec_field *field, size_t 
             continue;
         if (f->type == CODEC_U64 && *(const uint64_t *)place > INT64_MAX)
             return codec_refuse_u64(f->key, e);
-        put_key(out, f->key);
+        plain_put_key(out, f->key);
         PUT[f->type](out, place);
     }
     return ERR_OK;

@@ -193,15 +193,6 @@ json_t *params_encode(const struct params *p)
     return obj;
 }
 
-static void put_key(struct buf *out, const char *key)
-{
-    if (out->n && out->p[out->n - 1] != '{')
-        buf_put_char(out, ',');
-    buf_put_char(out, '"');
-    buf_put_c(out, key);
-    buf_put_c(out, "\":");
-}
-
 static void put_text(struct buf *out, struct str s)
 {
     buf_put_char(out, '"');
@@ -226,11 +217,11 @@ void params_write(const struct params *p, struct buf *out)
         const struct param_info *info = param_info((enum param_id)i);
         if (!params_has(p, (enum param_id)i))
             continue;
-        put_key(out, info->name);
+        plain_put_key(out, info->name);
         put_number(out, info->is_integer, p->v[i]);
     }
     if (p->n_stop > 0)
-        put_key(out, "stop");
+        plain_put_key(out, "stop");
     for (uint32_t i = 0; i < p->n_stop; i++) {
         buf_put_char(out, i ? ',' : '[');
         put_text(out, p->stop[i]);
@@ -238,7 +229,7 @@ void params_write(const struct params *p, struct buf *out)
     if (p->n_stop > 0)
         buf_put_char(out, ']');
     if (p->weights.n > 0) {
-        put_key(out, "weights");
+        plain_put_key(out, "weights");
         put_text(out, p->weights);
     }
     buf_put_char(out, '}');

@@ -115,3 +115,12 @@ bool plain_real(struct str value, double *out)
     *out = n.is_negative ? -v : v;
     return true;
 }
+
+void plain_put_key(struct buf *out, const char *key)
+{
+    if (out->n && out->p[out->n - 1] != '{')
+        buf_put_char(out, ',');
+    buf_put_char(out, '"');
+    buf_put_c(out, key);
+    buf_put_c(out, "\":");
+}
