@@ -45,14 +45,20 @@ static int run_one(const struct CMUnitTest *test)
     return end == FAILED;
 }
 
-int bare_run(const char *group, const struct CMUnitTest *tests, size_t n)
+int bare_run(const char *group, const struct CMUnitTest *tests, size_t n,
+             int (*setup)(void **state), int (*teardown)(void **state))
 {
     const char *filter = getenv("TEST_FILTER");
     int n_failed = 0, n_run = 0;
+    void *state = NULL;
     struct err e;
     if (DEV_CUDA.open(0, &e) != ERR_OK) {
         printf("%s: %s\n", group, e.msg);
         return NO_DEVICE;
+    }
+    if (setup && setup(&state) != 0) {
+        printf("%s: its set-up failed\n", group);
+        return 1;
     }
     for (size_t i = 0; i < n; i++) {
         if (filter && !strstr(tests[i].name, filter))
@@ -60,6 +66,8 @@ int bare_run(const char *group, const struct CMUnitTest *tests, size_t n)
         n_run++;
         n_failed += run_one(&tests[i]);
     }
+    if (teardown)
+        (void)teardown(&state);
     printf("%s: %d of %d failed\n", group, n_failed, n_run);
     return n_failed;
 }

@@ -19,14 +19,15 @@ struct CMUnitTest {
 __attribute__((noreturn, format(printf, 3, 4))) void bare_fail(const char *file, int line,
                                                                const char *format, ...);
 __attribute__((noreturn)) void bare_skip(void);
-int bare_run(const char *group, const struct CMUnitTest *tests, size_t n);
+int bare_run(const char *group, const struct CMUnitTest *tests, size_t n,
+             int (*setup)(void **state), int (*teardown)(void **state));
 
 #define cmocka_unit_test(f)                                                                        \
     {                                                                                              \
 #f, f                                                                                      \
     }
 #define cmocka_run_group_tests_name(group, tests, setup, teardown)                                 \
-    bare_run(group, tests, sizeof(tests) / sizeof *(tests))
+    bare_run(group, tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
     cmocka_run_group_tests_name(#tests, tests, setup, teardown)
 
