@@ -1,7 +1,8 @@
 /* Products: activations are made ready (norm, integers) once, then threads take contiguous ranges
- * of rows, so that each reads the weights in long runs. For a single token every thread makes
- * the activations itself: cheaper than waiting for one another. What gate_up gives becomes blocks
- * where it is computed, if the matrix that reads it wants blocks. */
+ * of rows, so that each reads the weights in long runs; long steps are cut by tokens before that
+ * (n_spans). For a single token every thread makes the activations itself: cheaper than waiting for
+ * one another. What gate_up gives becomes blocks where it is computed, if the matrix that reads it
+ * wants blocks. */
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/quantise.h"
 
