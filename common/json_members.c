@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { NEAR = 32 /* bytes in which most strings end */ };
+
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -22,87 +24,117 @@ static int broken(const struct json_members *m, const char *want, struct err *e)
 
 static bool take(struct json_members *m, char c)
 {
-    skip_space(m);
+    if (m->at == m->text.n || m->text.p[m->at] != c)
+        skip_space(m);
     if (m->at == m->text.n || m->text.p[m->at] != c)
         return false;
     m->at++;
     return true;
 }
 
-/* From behind the opening quote to behind the closing one. The next quote is looked for again only
- * behind the last one found, so that a text full of escapes costs no more than another. */
-static bool skip_string(struct json_members *m)
+/* A high bit where a byte of x is 0, perhaps above such a byte, else nowhere: see "Determine if a
+ * word has a zero byte" in S. E. Anderson, Bit Twiddling Hacks. */
+static uint64_t zero_bytes(uint64_t x)
 {
-    const char *p = m->text.p + m->at, *end = m->text.p + m->text.n;
-    const char *quote = memchr(p, '"', (size_t)(end - p));
+    return (x - 0x0101010101010101u) & ~x & 0x8080808080808080u;
+}
+
+/* The first quote or backslash of the next bytes, eight at a time; NULL: not among them. */
+static const char *near_stop(const char *p, const char *end)
+{
+    for (int i = 0; i < NEAR && end - p >= 8; i += 8, p += 8) {
+        uint64_t eight;
+        memcpy(&eight, p, sizeof eight);
+        uint64_t stops =
+            zero_bytes(eight ^ 0x2222222222222222u) | zero_bytes(eight ^ 0x5c5c5c5c5c5c5c5cu);
+        if (stops)
+            return p + __builtin_ctzll(stops) / 8; /* the first byte is the lowest */
+    }
+    return NULL;
+}
+
+/* From behind the opening quote to behind the closing one; NULL: there is none. The next quote is
+ * looked for again only behind the last one found, so that a text full of escapes costs no more
+ * than another. */
+static const char *string_end(const char *p, const char *end)
+{
+    const char *quote = near_stop(p, end);
+    if (quote && *quote == '"')
+        return quote + 1;
+    quote = memchr(p, '"', (size_t)(end - p));
     while (quote) {
         const char *escape = memchr(p, '\\', (size_t)(quote - p));
-        if (!escape) {
-            m->at = (size_t)(quote + 1 - m->text.p);
-            return true;
-        }
+        if (!escape)
+            return quote + 1;
         p = escape + 2;
         if (p > quote)
             quote = memchr(p, '"', (size_t)(end - p));
     }
-    m->at = m->text.n;
-    return false;
+    return NULL;
 }
 
-static bool ends_scalar(char c)
+/* A list of plain values, as of tokens: no bracket or quote before its end. NULL: it is not. */
+static const char *flat_list_end(const char *p, const char *end)
 {
-    return c == ',' || c == '}' || c == ']' || is_space(c);
-}
-
-/* A list of plain values, as of tokens: no bracket or quote before its end. */
-static bool skip_flat_list(struct json_members *m)
-{
-    const char *p = m->text.p + m->at;
-    const char *end = p[0] == '[' ? memchr(p, ']', m->text.n - m->at) : NULL;
-    size_t n = end ? (size_t)(end - p) : 0;
-    bool is_flat = end && !memchr(p + 1, '[', n - 1) && !memchr(p, '{', n) && !memchr(p, '}', n) &&
+    const char *last = p[0] == '[' ? memchr(p, ']', (size_t)(end - p)) : NULL;
+    size_t n = last ? (size_t)(last - p) : 0;
+    bool is_flat = last && !memchr(p + 1, '[', n - 1) && !memchr(p, '{', n) && !memchr(p, '}', n) &&
                    !memchr(p, '"', n);
-    m->at += is_flat ? n + 1 : 0;
-    return is_flat;
+    return is_flat ? last + 1 : NULL;
 }
 
-static bool skip_brackets(struct json_members *m)
+static const char *brackets_end(const char *p, const char *end)
 {
     static const bool TELLS[256] = {
         ['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true};
-    const unsigned char *p = (const unsigned char *)m->text.p;
     size_t depth = 0;
-    if (skip_flat_list(m))
-        return true;
-    while (m->at < m->text.n) {
-        unsigned char c = p[m->at++];
-        if (!TELLS[c])
+    const char *flat = flat_list_end(p, end);
+    if (flat)
+        return flat;
+    while (p && p < end) {
+        char c = *p++;
+        if (!TELLS[(unsigned char)c])
             continue;
-        if (c == '"' && !skip_string(m))
-            return false;
+        if (c == '"')
+            p = string_end(p, end);
         depth += c == '[' || c == '{';
         if ((c == ']' || c == '}') && --depth == 0)
-            return true;
+            return p;
     }
-    return false;
+    return NULL;
+}
+
+/* Where it stands when there is no value; NULL: one that does not end. */
+static const char *value_end(const char *p, const char *end)
+{
+    static const bool ENDS[256] = {[','] = true,  ['}'] = true,  [']'] = true, [' '] = true,
+                                   ['\t'] = true, ['\n'] = true, ['\r'] = true};
+    if (p < end && (*p == '[' || *p == '{'))
+        return brackets_end(p, end);
+    if (p < end && *p == '"')
+        return string_end(p + 1, end);
+    while (p < end && !ENDS[(unsigned char)*p])
+        p++;
+    return p;
+}
+
+/* Goes on behind what ends there; a broken text is read no further. */
+static bool pass(struct json_members *m, const char *there)
+{
+    m->at = there ? (size_t)(there - m->text.p) : m->text.n;
+    return there != NULL;
+}
+
+static bool skip_string(struct json_members *m)
+{
+    return pass(m, string_end(m->text.p + m->at, m->text.p + m->text.n));
 }
 
 static bool skip_value(struct json_members *m)
 {
     skip_space(m);
-    if (m->at == m->text.n)
-        return false;
-    char c = m->text.p[m->at];
-    if (c == '[' || c == '{')
-        return skip_brackets(m);
-    if (c == '"') {
-        m->at++;
-        return skip_string(m);
-    }
     size_t start = m->at;
-    while (m->at < m->text.n && !ends_scalar(m->text.p[m->at]))
-        m->at++;
-    return m->at > start;
+    return pass(m, value_end(m->text.p + start, m->text.p + m->text.n)) && m->at > start;
 }
 
 int json_members_open(struct json_members *m, struct str object, struct err *e)

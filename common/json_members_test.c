@@ -5,6 +5,8 @@
 #include "common/clock.h"
 #include "common/json_members.h"
 
+#include <stdio.h>
+
 static int count(struct str text)
 {
     struct json_members m;
@@ -67,10 +69,33 @@ static void test_escapes_cost_no_more(void **state)
     buf_free(&text);
 }
 
+/* A string of each length with an escape at each place, at the end of the text and before more. */
+static void test_strings_of_each_length(void **state)
+{
+    (void)state;
+    char text[128];
+    struct json_members m;
+    struct json_member one;
+    for (int n = 2; n < 80; n++) {
+        for (int at = 0; at <= n - 2; at++) {
+            int length = snprintf(text, sizeof text, "{\"a\":\"%*s\"%s", n, "",
+                                  n % 2 ? "}" : " , \"b\":\"\"}");
+            text[6 + at] = '\\';
+            text[7 + at] = at % 3 ? '"' : '\\';
+            struct str all = {text, (size_t)length};
+            assert_int_equal(json_members_open(&m, all, NULL), ERR_OK);
+            assert_int_equal(json_members_next(&m, &one, NULL), ERR_OK);
+            assert_int_equal(one.value.n, n + 2);
+            assert_int_equal(count(all), n % 2 ? 1 : 2);
+            assert_true(count(str_slice(all, 0, (size_t)n + 6)) < 0);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_members_as_they_stand),
-                                       cmocka_unit_test(test_what_is_no_object),
-                                       cmocka_unit_test(test_escapes_cost_no_more)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_members_as_they_stand), cmocka_unit_test(test_what_is_no_object),
+        cmocka_unit_test(test_strings_of_each_length), cmocka_unit_test(test_escapes_cost_no_more)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

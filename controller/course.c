@@ -389,20 +389,13 @@ int course_load(struct course *c, const struct stored_state *st, struct err *e)
 {
     struct policy_settings s;
     struct policy *p = NULL;
-    json_t *settings = NULL, *state = NULL;
     int rc = st->rows_hash.n == sizeof c->rows_hash - 1
-                 ? json_parse(st->settings, 0, &settings, e)
+                 ? policy_settings_read(st->settings, &s, e)
                  : err_set(e, ERR_CORRUPT, "the rows behind it have no hash");
-    if (rc == ERR_OK)
-        rc = json_parse(st->state, 0, &state, e);
-    if (rc == ERR_OK)
-        rc = policy_settings_decode(settings, &s, e);
     if (rc == ERR_OK)
         rc = policy_open(&p, &s, e);
     if (rc == ERR_OK)
-        rc = policy_state_decode(p, state, e);
-    json_decref(settings);
-    json_decref(state);
+        rc = policy_state_read(p, st->state, e);
     if (rc != ERR_OK) {
         policy_close(p);
         return rc;

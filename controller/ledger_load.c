@@ -9,6 +9,7 @@
 #include "controller/kill_switch.h"
 #include "controller/law_version.h"
 #include "controller/notices.h"
+#include "controller/policies/state_read.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -152,17 +153,14 @@ static int tally_get(struct ledger *l, struct str route, struct tally *t, struct
 {
     struct arena a;
     struct str text;
-    struct tally stored = {.revision = t->revision};
-    json_t *v = NULL;
+    struct tally stored = {0};
     arena_init(&a, MiB);
     int rc = store_get_tally(l->store, route, t->revision, &a, &text, e);
     if (rc == ERR_OK)
-        rc = json_parse(text, 0, &v, e);
-    if (rc == ERR_OK)
-        rc = state_decode(TALLY_FIELDS, v, &stored, e);
+        rc = state_read(TALLY_FIELDS, text, &stored, sizeof stored, e);
+    stored.revision = t->revision;
     if (rc == ERR_OK)
         *t = stored;
-    json_decref(v);
     arena_free(&a);
     return rc;
 }

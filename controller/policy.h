@@ -171,12 +171,12 @@ void policy_view(const struct policy *p, struct policy_view *out);
 const struct policy_settings *policy_settings_of(const struct policy *p);
 
 /* Exact text of the state (hexadecimal floats): appended, or as a new object of the caller's (NULL
- * = no memory). Decode replaces the state; ERR_CORRUPT leaves it untouched: replay the rows
- * instead.
- */
+ * = no memory). Decode and read replace the state; ERR_CORRUPT, or ERR_INVALID for what is no JSON,
+ * leave it untouched: replay the rows instead. */
 void policy_state_write(const struct policy *p, struct buf *out);
 json_t *policy_state_encode(const struct policy *p);
 MUST_USE int policy_state_decode(struct policy *p, const json_t *v, struct err *e);
+MUST_USE int policy_state_read(struct policy *p, struct str text, struct err *e);
 
 const struct policy_ops *policy_find(const char *name);    /* NULL = unknown */
 const char *policy_law_name(enum policy_kind k);           /* "hold" "threshold" "canary" */

@@ -3,7 +3,7 @@
  * Invariant: what passes the check cannot make a test invalid or divide by zero. Pure. */
 #include "controller/policy_settings.h"
 
-#include "controller/policies/state_codec.h"
+#include "controller/policies/state_read.h"
 
 #include <math.h>
 
@@ -95,15 +95,26 @@ json_t *policy_settings_encode(const struct policy_settings *s)
     return state_encode(FIELDS, s);
 }
 
+static int take_checked(const struct policy_settings *s, struct policy_settings *out, struct err *e)
+{
+    int rc = policy_settings_check(s, e);
+    if (rc == ERR_OK)
+        *out = *s;
+    return rc;
+}
+
 int policy_settings_decode(const json_t *v, struct policy_settings *out, struct err *e)
 {
     struct policy_settings s = {0};
     int rc = state_decode(FIELDS, v, &s, e);
-    if (rc == ERR_OK)
-        rc = policy_settings_check(&s, e);
-    if (rc == ERR_OK)
-        *out = s;
-    return rc;
+    return rc == ERR_OK ? take_checked(&s, out, e) : rc;
+}
+
+int policy_settings_read(struct str text, struct policy_settings *out, struct err *e)
+{
+    struct policy_settings s = {0};
+    int rc = state_read(FIELDS, text, &s, sizeof s, e);
+    return rc == ERR_OK ? take_checked(&s, out, e) : rc;
 }
 
 struct range {

@@ -66,6 +66,7 @@ MUST_USE int policy_settings_from_route(const struct route_config *r, struct pol
 void policy_settings_write(const struct policy_settings *s, struct buf *out); /* appended */
 json_t *policy_settings_encode(const struct policy_settings *s);
 MUST_USE int policy_settings_decode(const json_t *v, struct policy_settings *out, struct err *e);
+MUST_USE int policy_settings_read(struct str text, struct policy_settings *out, struct err *e);
 
 /* ERR_INVALID when a number is outside what the law allows. */
 MUST_USE int policy_settings_check(const struct policy_settings *s, struct err *e);

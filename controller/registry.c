@@ -6,7 +6,7 @@
 #include "controller/experiments/experiment.h"
 #include "controller/policies/arms.h"
 #include "controller/policies/policies.h"
-#include "controller/policies/state_codec.h"
+#include "controller/policies/state_read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -177,31 +177,79 @@ json_t *policy_state_encode(const struct policy *p)
     return v;
 }
 
-static int decode_experiment(const json_t *v, struct experiment *out, struct err *e)
+struct read_state { /* as it is read, before it replaces a policy's own */
+    void *law;
+    struct experiment experiment;
+};
+
+static int decode_state(const struct policy *p, const json_t *v, struct read_state *out,
+                        struct err *e)
 {
-    const json_t *field = json_object_get(v, "experiment_state");
-    return field ? state_decode(EXPERIMENT_FIELDS, field, out, e) : ERR_OK;
+    const char *name = json_string_value(json_object_get(v, "policy"));
+    const json_t *experiment = json_object_get(v, "experiment_state");
+    if (!name || strcmp(name, p->ops->name) != 0)
+        return err_set(e, ERR_CORRUPT, "policy state: of law \"%s\", want \"%s\"",
+                       name ? name : "none", p->ops->name);
+    int rc = state_decode(p->ops->fields, v, out->law, e);
+    return rc == ERR_OK && experiment
+               ? state_decode(EXPERIMENT_FIELDS, experiment, &out->experiment, e)
+               : rc;
+}
+
+/* As policy_state_write puts it. */
+static bool read_state(const struct policy *p, struct str text, struct read_state *out)
+{
+    bool is_law = state_read_fields(p->ops->fields, &text, out->law) &&
+                  state_pass(&text, ",\"policy\":\"") && state_pass(&text, p->ops->name) &&
+                  state_pass(&text, "\"");
+    if (is_law && state_pass(&text, ",\"experiment_state\":"))
+        is_law =
+            state_read_fields(EXPERIMENT_FIELDS, &text, &out->experiment) && state_pass(&text, "}");
+    return is_law && str_eq_c(text, "}");
+}
+
+static int read_tree(const struct policy *p, struct str text, struct read_state *out, struct err *e)
+{
+    json_t *v = NULL;
+    memset(out->law, 0, p->ops->state_bytes);
+    out->experiment = (struct experiment){0};
+    int rc = json_parse(text, 0, &v, e);
+    if (rc == ERR_OK)
+        rc = decode_state(p, v, out, e);
+    json_decref(v);
+    return rc;
+}
+
+/* Of a tree, or, where there is none, of a text. */
+static int take_state(struct policy *p, const json_t *v, struct str text, struct err *e)
+{
+    struct read_state *st = calloc(1, sizeof *st);
+    void *law = calloc(1, p->ops->state_bytes);
+    int rc = st && law ? ERR_OK : err_set(e, ERR_NOMEM, "policy: no memory for the state");
+    if (rc == ERR_OK) {
+        st->law = law;
+        if (v)
+            rc = decode_state(p, v, st, e);
+        else if (!read_state(p, text, st))
+            rc = read_tree(p, text, st, e);
+    }
+    if (rc == ERR_OK) {
+        memcpy(p->state, law, p->ops->state_bytes);
+        p->experiment = st->experiment;
+    }
+    free(law);
+    free(st);
+    return rc;
 }
 
 int policy_state_decode(struct policy *p, const json_t *v, struct err *e)
 {
-    const char *name = json_string_value(json_object_get(v, "policy"));
-    if (!name || strcmp(name, p->ops->name) != 0)
-        return err_set(e, ERR_CORRUPT, "policy state: of law \"%s\", want \"%s\"",
-                       name ? name : "none", p->ops->name);
-    void *fresh = calloc(1, p->ops->state_bytes);
-    struct experiment *experiment = calloc(1, sizeof *experiment);
-    int rc = fresh && experiment ? state_decode(p->ops->fields, v, fresh, e)
-                                 : err_set(e, ERR_NOMEM, "policy: no memory for the state");
-    if (rc == ERR_OK)
-        rc = decode_experiment(v, experiment, e);
-    if (rc == ERR_OK) {
-        memcpy(p->state, fresh, p->ops->state_bytes);
-        p->experiment = *experiment;
-    }
-    free(fresh);
-    free(experiment);
-    return rc;
+    return take_state(p, v, STR(""), e);
+}
+
+int policy_state_read(struct policy *p, struct str text, struct err *e)
+{
+    return take_state(p, NULL, text, e);
 }
 
 const char *policy_law_name(enum policy_kind k)

@@ -195,13 +195,11 @@ static int take_members(struct pass *p, struct str text, struct err *e)
     return p->c->schema ? err_wrap(e, "%s", p->c->schema) : rc;
 }
 
-/* What has not been taken, as a tree; usually nothing. */
+/* What has not been taken, as a tree; NULL, usually: nothing. */
 static int read_rest(struct pass *p, json_t **rest, struct err *e)
 {
-    if (p->has_schema && p->rest.n == 0) {
-        *rest = json_object();
-        return *rest ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory in a message codec");
-    }
+    if (p->has_schema && p->rest.n == 0)
+        return ERR_OK;
     if (!p->c->schema)
         return err_set(e, ERR_UNSUPPORTED, "a member that is not plain");
     if (p->has_schema)

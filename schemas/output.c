@@ -86,11 +86,15 @@ static int put_metadata(struct buf *out, struct str text, struct err *e)
     json_t *v = NULL;
     if (text.n == 0)
         return ERR_OK;
-    int rc = json_parse(text, 0, &v, e);
+    bool is_plain = plain_object(text);
+    int rc = is_plain ? ERR_OK : json_parse(text, 0, &v, e);
     if (rc != ERR_OK)
         return err_wrap(e, "metadata");
     buf_put_c(out, ",\"metadata\":");
-    rc = json_write(v, out, e);
+    if (is_plain)
+        buf_put_str(out, text);
+    else
+        rc = json_write(v, out, e);
     json_decref(v);
     return rc;
 }
@@ -167,6 +171,14 @@ static enum plain take_effective(struct str text, struct arena *a, struct output
     return params_take_plain(text, &out->effective) ? PLAIN_TAKEN : PLAIN_NOT;
 }
 
+static enum plain take_metadata(struct str text, struct arena *a, struct output *out)
+{
+    if (text.n > MAX_METADATA_BYTES || !plain_object(text))
+        return PLAIN_NOT;
+    out->metadata = arena_str(a, text);
+    return out->metadata.p ? PLAIN_TAKEN : PLAIN_NO_MEMORY;
+}
+
 static int get_messages(const struct json_at *root, struct arena *a, struct output *out,
                         struct err *e)
 {
@@ -212,13 +224,13 @@ static int decode_parts(const struct codec_apart part[N_APART], struct arena *a,
 {
     static enum plain (*const TAKE[N_APART])(struct str text, struct arena * a,
                                              struct output * out) = {
-        [MESSAGES] = take_messages, [EFFECTIVE] = take_effective};
+        [MESSAGES] = take_messages, [EFFECTIVE] = take_effective, [METADATA] = take_metadata};
     static int (*const GET[N_APART])(const struct json_at *root, struct arena *a,
                                      struct output *out, struct err *e) = {
         [MESSAGES] = get_messages, [EFFECTIVE] = get_effective, [METADATA] = get_metadata};
     int rc = ERR_OK;
     for (int i = MESSAGES; i < N_APART && rc == ERR_OK; i++) {
-        enum plain taken = TAKE[i] ? TAKE[i](part[i].text, a, out) : PLAIN_NOT;
+        enum plain taken = TAKE[i](part[i].text, a, out);
         if (taken == PLAIN_NO_MEMORY)
             rc = no_memory(e);
         if (taken != PLAIN_NOT)

@@ -77,7 +77,7 @@ const struct param_info *param_info(enum param_id id)
 bool param_find(struct str name, enum param_id *out)
 {
     for (int i = 0; i < PARAM_COUNT; i++) {
-        if (str_eq_c(name, INFO[i].name)) {
+        if (name.n && name.p[0] == INFO[i].name[0] && str_eq_c(name, INFO[i].name)) {
             *out = (enum param_id)i;
             return true;
         }

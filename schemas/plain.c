@@ -1,13 +1,15 @@
 /* No state; any thread. */
 #include "schemas/plain.h"
 
+#include "common/json_members.h"
 #include "common/utf8.h"
 
 #include <string.h>
 
 enum {
-    REAL_DIGITS = 15,   /* below 2^53: exact in a double */
-    INTEGER_DIGITS = 18 /* times in microseconds and epochs have 16; any such fits an int64_t */
+    REAL_DIGITS = 15,    /* below 2^53: exact in a double */
+    INTEGER_DIGITS = 18, /* times in microseconds and epochs have 16; any such fits an int64_t */
+    OBJECT_MEMBERS = 8
 };
 
 /* The character of a two-byte escape; 0 = none of these. */
@@ -44,13 +46,18 @@ static bool unescape(struct str s, char *to, size_t *n)
     return true;
 }
 
+static bool is_plain_text(struct str inside)
+{
+    return utf8_plain_run(inside) == inside.n;
+}
+
 enum plain plain_text(struct str value, struct arena *a, struct str *out)
 {
     size_t n = 0;
     if (value.n < 2 || value.p[0] != '"' || value.p[value.n - 1] != '"')
         return PLAIN_NOT;
     struct str inside = str_slice(value, 1, value.n - 1);
-    if (utf8_plain_run(inside) == inside.n) {
+    if (is_plain_text(inside)) {
         *out = arena_str(a, inside);
         return out->p ? PLAIN_TAKEN : PLAIN_NO_MEMORY;
     }
@@ -114,6 +121,35 @@ bool plain_real(struct str value, double *out)
     double v = (double)n.mantissa / POWER[n.n_decimal];
     *out = n.is_negative ? -v : v;
     return true;
+}
+
+/* A zero with a sign loses it in a tree. */
+static bool is_settled(struct str value)
+{
+    int64_t n;
+    if (value.p[0] == '"')
+        return is_plain_text(str_slice(value, 1, value.n - 1));
+    return str_eq_c(value, "true") || str_eq_c(value, "false") ||
+           (plain_integer(value, &n) && (n != 0 || value.n == 1));
+}
+
+bool plain_object(struct str text)
+{
+    struct json_members members;
+    struct json_member m[OBJECT_MEMBERS];
+    size_t n = 0, n_byte = 1; /* {, then each with a comma, or the }, behind it */
+    int rc = json_members_open(&members, text, NULL);
+    while (rc == ERR_OK && n < OBJECT_MEMBERS &&
+           (rc = json_members_next(&members, &m[n], NULL)) == ERR_OK) {
+        for (size_t i = 0; i < n; i++)
+            if (str_eq(m[i].key, m[n].key))
+                return false;
+        if (m[n].key.n == 0 || !is_plain_text(m[n].key) || !is_settled(m[n].value))
+            return false;
+        n_byte += m[n].key.n + m[n].value.n + 4;
+        n++;
+    }
+    return rc == ERR_NOT_FOUND && text.n == (n ? n_byte : 2);
 }
 
 void plain_put_key(struct buf *out, const char *key)

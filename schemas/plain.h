@@ -17,6 +17,10 @@ enum plain plain_text(struct str value, struct arena *a, struct str *out);
 bool plain_integer(struct str value, int64_t *out);
 bool plain_real(struct str value, double *out);
 
+/* True: an object of a few texts, booleans and integers without white space or escapes, which
+ * reading it into a tree and writing that would leave as it stands. */
+bool plain_object(struct str text);
+
 /* "key": behind a comma, where it is not the first. */
 void plain_put_key(struct buf *out, const char *key);
 

@@ -17,12 +17,12 @@ static const size_t NUMBER_SIZE[] = {[STATE_F64] = sizeof(double),
                                      [STATE_U32] = sizeof(uint32_t),
                                      [STATE_BOOL] = sizeof(bool)};
 
-static size_t element_size(const struct state_field *f)
+size_t state_element_size(const struct state_field *f)
 {
     return f->type == STATE_TEXT || f->type == STATE_STRUCT ? f->size : NUMBER_SIZE[f->type];
 }
 
-static size_t elements_used(const struct state_field *f, const char *base)
+size_t state_elements_used(const struct state_field *f, const char *base)
 {
     if (f->counter == STATE_NO_COUNTER)
         return f->count;
@@ -48,16 +48,21 @@ static uint64_t load_unsigned(enum state_type type, const char *at)
     return flag;
 }
 
-static void store_unsigned(enum state_type type, char *at, uint64_t value)
+bool state_store_unsigned(const struct state_field *f, uint64_t value, char *at)
 {
+    static const uint64_t MOST[] = {
+        [STATE_U64] = UINT64_MAX, [STATE_U32] = UINT32_MAX, [STATE_BOOL] = 1};
     uint32_t narrow = (uint32_t)value;
     bool flag = value != 0;
-    if (type == STATE_U64)
+    if (value > MOST[f->type] || (f->size && value > f->size))
+        return false;
+    if (f->type == STATE_U64)
         memcpy(at, &value, sizeof value);
-    else if (type == STATE_U32)
+    else if (f->type == STATE_U32)
         memcpy(at, &narrow, sizeof narrow);
     else
         memcpy(at, &flag, sizeof flag);
+    return true;
 }
 
 enum { NUMBER_BYTES = 32 };
@@ -70,6 +75,10 @@ static size_t text_of_f64(double d, char *text)
     memcpy(&bits, &d, sizeof bits);
     unsigned exponent = (unsigned)(bits >> 52) & 0x7ff;
     uint64_t fraction = bits & 0xfffffffffffffu;
+    if (bits == 0) { /* the most frequent of all */
+        memcpy(text, "0x0p+0", 6);
+        return 6;
+    }
     if (exponent == 0 || exponent == 0x7ff)
         return (size_t)snprintf(text, NUMBER_BYTES, "%a", d);
     size_t n = 0;
@@ -113,7 +122,7 @@ static size_t text_of(const struct state_field *f, const char *at, char *text)
 
 /* A struct of single numbers: its elements in an array are written as one text each, "1 0x1p+0 0".
  * Rows that wait in hundreds are most of a state. */
-static bool is_flat(const struct state_field *fields)
+bool state_is_flat(const struct state_field *fields)
 {
     const struct state_field *f = fields;
     while (f->name && f->count == 1 && f->type != STATE_TEXT && f->type != STATE_STRUCT)
@@ -157,11 +166,11 @@ static void write_field(const struct state_field *f, const char *base, struct bu
         write_one(f, base + f->offset, out);
         return;
     }
-    size_t n = elements_used(f, base);
-    bool flat = f->type == STATE_STRUCT && is_flat(f->sub);
+    size_t n = state_elements_used(f, base);
+    bool flat = f->type == STATE_STRUCT && state_is_flat(f->sub);
     buf_put_char(out, '[');
     for (size_t i = 0; i < n; i++) {
-        const char *at = base + f->offset + i * element_size(f);
+        const char *at = base + f->offset + i * state_element_size(f);
         if (i)
             buf_put_char(out, ',');
         if (flat)
@@ -236,15 +245,12 @@ static int decode_f64(const struct state_field *f, const char **text, char *at, 
 
 static int decode_unsigned(const struct state_field *f, const char **text, char *at, struct err *e)
 {
-    static const uint64_t MOST[] = {
-        [STATE_U64] = UINT64_MAX, [STATE_U32] = UINT32_MAX, [STATE_BOOL] = 1};
     char *end;
     errno = 0;
     bool is_negative = **text == '-';
     unsigned long long u = strtoull(*text, &end, 16);
-    if (!passes(text, end) || errno || u > MOST[f->type] || (f->size && u > f->size) || is_negative)
+    if (!passes(text, end) || errno || is_negative || !state_store_unsigned(f, u, at))
         return bad(f, "a hexadecimal integer in range", e);
-    store_unsigned(f->type, at, u);
     return ERR_OK;
 }
 
@@ -279,8 +285,8 @@ static int decode_one(const struct state_field *f, const json_t *v, char *at, st
 {
     const char *text = json_string_value(v);
     if (f->type == STATE_STRUCT) /* elements of flat structs were objects once */
-        return text && f->count != 1 && is_flat(f->sub) ? decode_flat(f->sub, text, at, e)
-                                                        : state_decode(f->sub, v, at, e);
+        return text && f->count != 1 && state_is_flat(f->sub) ? decode_flat(f->sub, text, at, e)
+                                                              : state_decode(f->sub, v, at, e);
     if (!text)
         return bad(f, "a text", e);
     if (f->type == STATE_TEXT)
@@ -293,11 +299,12 @@ static int decode_field(const struct state_field *f, const json_t *v, char *base
 {
     if (f->count == 1)
         return decode_one(f, v, base + f->offset, e);
-    size_t n = elements_used(f, base);
+    size_t n = state_elements_used(f, base);
     if (!json_is_array(v) || json_array_size(v) != n)
         return bad(f, "an array of the stated length", e);
     for (size_t i = 0; i < n; i++) {
-        int rc = decode_one(f, json_array_get(v, i), base + f->offset + i * element_size(f), e);
+        int rc =
+            decode_one(f, json_array_get(v, i), base + f->offset + i * state_element_size(f), e);
         if (rc != ERR_OK)
             return rc;
     }

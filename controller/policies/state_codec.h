@@ -74,6 +74,15 @@ json_t *state_encode(const struct state_field *fields, const void *state);
 MUST_USE int state_decode(const struct state_field *fields, const json_t *v, void *state,
                           struct err *e);
 
+/* What every reader and writer of a table needs. */
+size_t state_element_size(const struct state_field *f);
+/* How many elements of the array in this struct count; never more than it holds. */
+size_t state_elements_used(const struct state_field *f, const char *base);
+/* All its fields are single numbers. */
+bool state_is_flat(const struct state_field *fields);
+/* False: out of the range of its type, or of the table. */
+bool state_store_unsigned(const struct state_field *f, uint64_t value, char *at);
+
 /* Tables of the statistics' structs. */
 extern const struct state_field BETTING_FIELDS[], CONFSEQ_FIELDS[], EDETECTOR_FIELDS[],
     BLOCKS_FIELDS[], ADMISSION_FIELDS[], SRM_FIELDS[], UNITS_FIELDS[];

@@ -95,11 +95,12 @@ static void remove_held(struct admission_queue *q, uint32_t i)
 
 static void compact(struct admission_queue *q)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, n_before_hint = 0;
     if (q->n_gone == 0)
         return;
     for (uint32_t i = 0; i < q->n_held; i++)
         if (!is_gone(&q->held[i])) {
+            n_before_hint += i < q->hint;
             if (n != i) {
                 q->held[n] = q->held[i];
                 q->key[n] = q->key[i];
@@ -108,6 +109,7 @@ static void compact(struct admission_queue *q)
         }
     q->n_held = q->n_key = n;
     q->n_gone = 0;
+    q->hint = n_before_hint;
 }
 
 /* Index of the lowest admission held of the source of row `i`. */
