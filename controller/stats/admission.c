@@ -34,49 +34,50 @@ static size_t bucket_of(uint64_t key)
     return key * UINT64_C(0x9e3779b97f4a7c15) >> 52;
 }
 
-static void add_key(struct admission_queue *q, const struct unit_row *row)
-{
-    uint64_t key = key_of(row->source, row->admission);
-    q->key[q->n_key++] = key;
-    q->n_with[bucket_of(key)]++;
-}
-
-static void make_keys(struct admission_queue *q)
-{
-    if (q->n_key == q->n_held)
-        return;
-    q->n_key = 0;
-    memset(q->n_with, 0, sizeof q->n_with);
-    for (uint32_t i = 0; i < q->n_held; i++)
-        add_key(q, &q->held[i]);
-}
-
 static bool is_gone(const struct unit_row *row)
 {
     return row->flags & UNIT_GONE;
 }
 
-static uint32_t find_within(const struct admission_queue *q, uint32_t from, uint32_t to,
-                            uint64_t source, uint64_t admission)
+/* Of the rows whose keys share a bucket each names the one before it, and the bucket the last. */
+static void add_key(struct admission_queue *q, const struct unit_row *row)
 {
-    uint64_t key = key_of(source, admission);
-    for (uint32_t i = from; i < to; i++) {
-        const struct unit_row *row = &q->held[i];
-        if (q->key[i] == key && row->source == source && row->admission == admission &&
-            !is_gone(row))
-            return i;
-    }
-    return q->n_held;
+    struct admission_place *p = &q->place[q->n_place++];
+    uint32_t *last = &q->last[bucket_of(key_of(row->source, row->admission))];
+    *p = (struct admission_place){.arrival = ++q->n_arrival, .before = *last};
+    *last = p->arrival;
+}
+
+static void make_keys(struct admission_queue *q)
+{
+    if (q->n_place == q->n_held && q->n_arrival < UINT32_MAX)
+        return;
+    q->n_place = q->n_arrival = 0;
+    memset(q->last, 0, sizeof q->last);
+    for (uint32_t i = 0; i < q->n_held; i++)
+        add_key(q, &q->held[i]);
+}
+
+/* Arrivals rise: halving, without a jump that could be guessed wrong. */
+static uint32_t place_of(const struct admission_queue *q, uint32_t arrival)
+{
+    uint32_t at = 0;
+    for (uint32_t step = ADMISSION_HELD / 2; step; step /= 2)
+        at += at + step < q->n_place && q->place[at + step].arrival <= arrival ? step : 0;
+    return at;
 }
 
 /* The one that is held with this number (a second is refused); n_held = none. */
 static uint32_t find_held(const struct admission_queue *q, uint64_t source, uint64_t admission)
 {
-    uint32_t middle = q->hint < q->n_held ? q->hint : 0;
-    if (q->n_with[bucket_of(key_of(source, admission))] == 0)
-        return q->n_held;
-    uint32_t i = find_within(q, middle, q->n_held, source, admission);
-    return i < q->n_held ? i : find_within(q, 0, middle, source, admission);
+    uint32_t arrival = q->last[bucket_of(key_of(source, admission))];
+    while (arrival) {
+        uint32_t i = place_of(q, arrival);
+        if (q->held[i].source == source && q->held[i].admission == admission)
+            return i;
+        arrival = q->place[i].before;
+    }
+    return q->n_held;
 }
 
 static bool is_next(const struct admission_source *s, uint64_t admission)
@@ -84,32 +85,38 @@ static bool is_next(const struct admission_source *s, uint64_t admission)
     return admission == s->next || (s->next == 0 && admission == 1);
 }
 
+static void forget_key(struct admission_queue *q, uint32_t i)
+{
+    const struct unit_row *row = &q->held[i];
+    uint32_t *to = &q->last[bucket_of(key_of(row->source, row->admission))];
+    while (*to != q->place[i].arrival)
+        to = &q->place[place_of(q, *to)].before;
+    *to = q->place[i].before;
+}
+
 /* The rows behind it move up once for all that are given in a row: a filled hole gives hundreds. */
 static void remove_held(struct admission_queue *q, uint32_t i)
 {
     q->held[i].flags |= UNIT_GONE;
-    q->n_with[bucket_of(q->key[i])]--;
+    forget_key(q, i);
     q->n_gone++;
-    q->hint = i + 1;
 }
 
 static void compact(struct admission_queue *q)
 {
-    uint32_t n = 0, n_before_hint = 0;
+    uint32_t n = 0;
     if (q->n_gone == 0)
         return;
     for (uint32_t i = 0; i < q->n_held; i++)
         if (!is_gone(&q->held[i])) {
-            n_before_hint += i < q->hint;
             if (n != i) {
                 q->held[n] = q->held[i];
-                q->key[n] = q->key[i];
+                q->place[n] = q->place[i];
             }
             n++;
         }
-    q->n_held = q->n_key = n;
+    q->n_held = q->n_place = n;
     q->n_gone = 0;
-    q->hint = n_before_hint;
 }
 
 /* Index of the lowest admission held of the source of row `i`. */

@@ -6,8 +6,8 @@
  * were seen or the hole before it is older than the deadline. Rows that come after their place was
  * given up are late: counted, never used. A repeated number is a duplicate, never used.
  *
- * Pure and bounded: time is the commit time that the rows carry. O(held rows) per call that gives a
- * row or finds a duplicate. */
+ * Pure and bounded: time is the commit time that the rows carry. O(held rows) for the call after
+ * those that gave rows. */
 #ifndef CONTROLLER_STATS_ADMISSION_H
 #define CONTROLLER_STATS_ADMISSION_H
 
@@ -61,6 +61,11 @@ struct admission_source {
     uint32_t used;
 };
 
+struct admission_place { /* of a row that is held: how it is found by its number */
+    uint32_t arrival;    /* 1, 2, ... in order */
+    uint32_t before;     /* of the last one that arrived before it in the same bucket; 0 = none */
+};
+
 struct admission_queue {
     struct admission_source source[ADMISSION_SOURCES];
     struct unit_row held[ADMISSION_HELD]; /* in order of arrival */
@@ -71,10 +76,10 @@ struct admission_queue {
     uint64_t n_missing; /* given up at the deadline, or because the queue was full; none before the
                            first row of a source */
     /* Not of the state: a queue that was read again looks and makes them anew. */
-    bool is_settled;      /* none that is held is in order: nothing to look for */
-    uint32_t n_key, hint; /* hint: behind the last one given out, where its follower often waits */
-    uint64_t key[ADMISSION_HELD];       /* [n_key] of held, to look through without touching it */
-    uint16_t n_with[ADMISSION_BUCKETS]; /* keys by their top bits: mostly there is none to find */
+    bool is_settled; /* none that is held is in order: nothing to look for */
+    uint32_t n_place, n_arrival;
+    struct admission_place place[ADMISSION_HELD]; /* [n_place] of held */
+    uint32_t last[ADMISSION_BUCKETS];             /* arrival, by the top bits of a key; 0 = none */
 };
 
 /* Takes a row in. False: late or a duplicate, and counted as such. When the queue is full the
