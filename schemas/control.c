@@ -2,7 +2,8 @@
  * functions of its own (control_desired.c). No state; any thread. */
 #include "schemas/control.h"
 
-#include "schemas/codec.h"
+#include "common/json_members.h"
+#include "schemas/codec_direct.h"
 #include "schemas/control_desired.h"
 
 enum { CONTROL_MAX_BYTES = 4 * 1024 * 1024, MAX_ARGUMENT = 4096 };
@@ -107,27 +108,35 @@ bool control_held_next(struct str *rest, uint64_t *first, uint64_t *last)
     return true;
 }
 
-int control_encode(const struct control *c, struct buf *out, struct err *e)
+static int write_desired(const struct control *c, struct buf *out, struct err *e)
 {
-    if ((unsigned)c->type >= CONTROL_TYPE_COUNT)
-        return err_set(e, ERR_BUG, "control: no message type %d", (int)c->type);
     json_t *obj = codec_new(CONTROL_SCHEMA);
     if (!obj)
         return err_set(e, ERR_NOMEM, "out of memory for a control message");
     int rc = codec_put(obj, "type", json_string(NAMES[c->type]), e);
-    if (rc == ERR_OK && c->type == CONTROL_DESIRED)
+    if (rc == ERR_OK)
         rc = desired_write(&c->desired, obj, e);
-    else if (rc == ERR_OK)
-        rc = codec_write(obj, TYPES[c->type].field, TYPES[c->type].n, c, e);
     if (rc == ERR_OK)
         rc = json_write(obj, out, e);
     json_decref(obj);
     return rc;
 }
 
-int control_decode(struct str json, struct arena *a, struct control *out, struct err *e)
+int control_encode(const struct control *c, struct buf *out, struct err *e)
 {
-    *out = (struct control){0};
+    if ((unsigned)c->type >= CONTROL_TYPE_COUNT)
+        return err_set(e, ERR_BUG, "control: no message type %d", (int)c->type);
+    if (c->type == CONTROL_DESIRED)
+        return write_desired(c, out, e);
+    codec_open_direct(out, CONTROL_SCHEMA);
+    buf_printf(out, ",\"type\":\"%s\"", NAMES[c->type]);
+    int rc = codec_write_direct(out, TYPES[c->type].field, TYPES[c->type].n, c, e);
+    buf_put_char(out, '}');
+    return rc == ERR_OK ? buf_check(out, "control message", e) : rc;
+}
+
+static int read_tree(struct str json, struct arena *a, struct control *out, struct err *e)
+{
     json_t *doc = NULL;
     int rc = codec_open(json, CONTROL_SCHEMA, CONTROL_MAX_BYTES, &doc, e);
     if (rc != ERR_OK)
@@ -143,4 +152,44 @@ int control_decode(struct str json, struct arena *a, struct control *out, struct
     }
     json_decref(doc);
     return rc;
+}
+
+/* CONTROL_TYPE_COUNT: none of them, or not where our writer puts it, behind the schema. */
+static enum control_type type_of(struct str json)
+{
+    struct json_members members;
+    struct json_member m = {0};
+    size_t type = 0;
+    int rc = json_members_open(&members, json, NULL);
+    for (int i = 0; i < 2 && rc == ERR_OK; i++)
+        rc = json_members_next(&members, &m, NULL);
+    if (rc != ERR_OK || !str_eq_c(m.key, "type"))
+        return CONTROL_TYPE_COUNT;
+    while (type < CONTROL_TYPE_COUNT &&
+           !str_eq_c(str_slice(m.value, 1, m.value.n - 1), NAMES[type]))
+        type++;
+    return (enum control_type)type;
+}
+
+/* Commits and heartbeats, which come all the time, without a tree. */
+static bool read_direct(struct str json, struct arena *a, struct control *out)
+{
+    enum control_type type = type_of(json);
+    if (type == CONTROL_TYPE_COUNT || !TYPES[type].field)
+        return false;
+    struct codec_apart name = {.key = "type"};
+    const struct codec_direct c = {
+        CONTROL_SCHEMA, CONTROL_MAX_BYTES, TYPES[type].field, TYPES[type].n, &name, 1};
+    out->type = type;
+    return codec_read_direct(json, &c, a, out, NULL) == ERR_OK && name.text.p[0] == '"' &&
+           str_eq_c(str_slice(name.text, 1, name.text.n - 1), NAMES[type]);
+}
+
+int control_decode(struct str json, struct arena *a, struct control *out, struct err *e)
+{
+    *out = (struct control){0};
+    if (read_direct(json, a, out))
+        return ERR_OK;
+    *out = (struct control){0};
+    return read_tree(json, a, out, e);
 }

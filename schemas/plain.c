@@ -154,9 +154,16 @@ bool plain_object(struct str text)
 
 void plain_put_key(struct buf *out, const char *key)
 {
-    if (out->n && out->p[out->n - 1] != '{')
-        buf_put_char(out, ',');
-    buf_put_char(out, '"');
-    buf_put_c(out, key);
-    buf_put_c(out, "\":");
+    size_t n = strlen(key);
+    if (!buf_reserve(out, n + 4))
+        return;
+    char *to = out->p + out->n;
+    if (out->n && to[-1] != '{')
+        *to++ = ',';
+    *to++ = '"';
+    memcpy(to, key, n);
+    to += n;
+    *to++ = '"';
+    *to++ = ':';
+    out->n = (size_t)(to - out->p);
 }
