@@ -88,12 +88,13 @@ static bool take_scratch(struct kern_device *d)
 {
     size_t n_gated = (size_t)QUANT * (d->max_tok > BATCH_BLOCKS ? d->max_tok : BATCH_BLOCKS);
     d->scratch = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->scratch);
+    d->made = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->made);
     for (uint32_t i = 0; d->scratch && i < team_size(d->team); i++) {
         d->scratch[i].gated = memory_take(&d->scratch_memory, n_gated, sizeof(float));
         if (!d->scratch[i].gated)
             return false;
     }
-    return d->scratch;
+    return d->scratch && d->made;
 }
 
 static int cpu_open(struct kern_device **out, const struct kern_options *o, struct err *e)

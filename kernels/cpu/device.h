@@ -70,6 +70,12 @@ struct thread_scratch {
     float *part;            /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */
 };
 
+/* Of a span of tokens whose activations are made for all threads: pieces of it. */
+struct progress {
+    _Alignas(64) _Atomic uint32_t begun;
+    _Atomic uint32_t done;
+};
+
 struct kern_device {
     struct team *team;
     const struct cpu_isa *isa;
@@ -82,6 +88,7 @@ struct kern_device {
     struct kern_kv *kv;
     struct activations shared; /* [max_tok] rows */
     struct thread_scratch *scratch;
+    struct progress *made; /* of a thread's span */
     struct attention attention;
     uint64_t serial; /* of the last product */
 };

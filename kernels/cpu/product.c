@@ -1,15 +1,18 @@
-/* Products: activations are made ready (norm, integers) once, then threads take contiguous ranges
- * of rows, so that each reads the weights in long runs; long steps are cut by tokens before that
- * (n_spans). For a single token every thread makes the activations itself: cheaper than waiting for
- * one another. What gate_up gives becomes blocks where it is computed, if the matrix that reads it
- * wants blocks. */
+/* Products: activations are made ready (norm, integers) once, by the threads that come first to a
+ * share that reads them; threads take contiguous ranges of rows, so that each reads the weights in
+ * long runs; long steps are cut by tokens before that (n_spans). For a single token every thread
+ * makes the activations itself: cheaper than waiting for one another. What gate_up gives becomes
+ * blocks where it is computed, if the matrix that reads it wants blocks. */
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/quantise.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { SHARE_COLUMNS = 8192 }; /* of activations against a unit: a microsecond or two */
 enum { SPAN_TOKENS = 32 };     /* for each thread, at least: see n_spans */
+enum { PIECE_TOKENS = 8 };     /* made ready together: whole groups of blocks of 64 columns */
 
 struct job {
     struct kern_device *d;
@@ -104,16 +107,36 @@ static void prepare(const struct job *j, struct team_range tokens, const struct 
         prepare_floats(j, x[t - tokens.from], a->value + (size_t)t * j->width);
 }
 
-static void prepare_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
+static struct team_range tiles_of(const struct job *j, uint32_t span)
 {
-    const struct job *j = arg;
-    struct team_range r = team_share(j->n_tok, share, n_shares);
-    (void)thread;
-    while (r.from < r.to) {
-        uint32_t to = r.to - r.from < QUANT_ROWS ? r.to : r.from + QUANT_ROWS;
-        prepare(j, (struct team_range){r.from, to}, &j->d->shared);
-        r.from = to;
+    return team_share(tile_count(j->n_tok, j->d->isa->tile_tokens), span, j->n_spans);
+}
+
+static struct team_range tokens_of(const struct job *j, uint32_t span)
+{
+    struct team_range tiles = tiles_of(j, span);
+    uint32_t most = j->d->isa->tile_tokens;
+    return (struct team_range){tile_start(j->n_tok, most, tiles.from),
+                               tile_start(j->n_tok, most, tiles.to)};
+}
+
+/* A span's activations, by whichever threads come to it first, piece by piece; returns when all
+ * are made. The thread whose span it is finds nobody to wait for. */
+static void prepare_span(const struct job *j, uint32_t span)
+{
+    struct progress *p = &j->d->made[span];
+    struct team_range tokens = tokens_of(j, span);
+    uint32_t count = tokens.to - tokens.from, n = (count + PIECE_TOKENS - 1) / PIECE_TOKENS;
+    uint32_t threads = j->n_spans > 1 ? 1 : team_size(j->d->team);
+    n = n < threads && threads <= count ? threads : n;
+    if (atomic_load_explicit(&p->done, memory_order_acquire) == n)
+        return;
+    for (uint32_t i; (i = atomic_fetch_add(&p->begun, 1)) < n; atomic_fetch_add(&p->done, 1)) {
+        struct team_range r = team_share(count, i, n);
+        prepare(j, (struct team_range){tokens.from + r.from, tokens.from + r.to}, &j->d->shared);
     }
+    while (atomic_load(&p->done) != n)
+        (void)sched_yield();
 }
 
 static uint32_t rows_of(const struct panel *p, uint32_t group)
@@ -199,11 +222,12 @@ static void place_rows(const struct job *j, struct product *p)
     }
 }
 
-/* Shares of so many units that they fill a tile; as many for every thread, so that all threads have
- * as many units: nine tiles would be five for one of two threads and four for the other. */
-static uint32_t tile_shares(const struct kern_device *d, uint32_t n)
+/* Shares of so many units that they fill a tile; as many for each of `threads` that have them
+ * together, so that all have as many units: nine tiles would be five for one of two threads and
+ * four for the other. */
+static uint32_t tile_shares(const struct kern_device *d, uint32_t n, uint32_t threads)
 {
-    uint32_t units = (d->isa->tile_groups + 1) / 2, threads = team_size(d->team);
+    uint32_t units = (d->isa->tile_groups + 1) / 2;
     uint32_t shares = ((n + units - 1) / units + threads - 1) / threads * threads;
     return shares < n ? shares : n;
 }
@@ -222,12 +246,12 @@ static uint32_t n_spans(const struct kern_device *d, uint32_t n_tok)
  * matrix is cut into FEW_RUNS times as many: of 1.1B a token takes 24.1 ms with 1, 22.3 with 4,
  * 24.3 with 16 and 24.5 without a limit. */
 enum { FEW_RUNS = 4 };
-static uint32_t n_shares(const struct kern_device *d, const struct kern_matrix *w, bool is_gate,
-                         uint32_t n_tok)
+static uint32_t n_shares(const struct job *j, const struct kern_matrix *w, bool is_gate)
 {
-    uint32_t pieces = n_pieces(w, is_gate), few = team_shares(d->team, pieces);
+    uint32_t pieces = n_pieces(w, is_gate), few = team_shares(j->d->team, pieces);
+    uint32_t threads = j->n_spans > 1 ? 1 : team_size(j->d->team), n_tok = j->n_tok / j->n_spans;
     uint64_t fine = (uint64_t)n_units(w, is_gate) * n_tok * w->cols / SHARE_COLUMNS;
-    uint32_t most = is_gate ? pieces : tile_shares(d, pieces);
+    uint32_t most = is_gate ? pieces : tile_shares(j->d, pieces, threads);
     most = most < TEAM_MAX_SHARES ? most : TEAM_MAX_SHARES;
     if (n_tok == 1)
         most = few * FEW_RUNS < pieces ? few * FEW_RUNS : pieces;
@@ -241,7 +265,7 @@ static struct team_range own_units(const struct job *j, const struct kern_matrix
                                    uint32_t thread)
 {
     const struct team *team = j->d->team;
-    uint32_t pieces = n_pieces(w, is_gate), n = n_shares(j->d, w, is_gate, j->n_tok / j->n_spans);
+    uint32_t pieces = n_pieces(w, is_gate), n = n_shares(j, w, is_gate);
     struct team_range own = team_share(n, thread, team_size(team));
     if (j->n_spans > 1)
         own = (struct team_range){0, n};
@@ -368,11 +392,6 @@ static void compute_run(const struct job *j, struct team_range units, uint32_t e
         quantise_run(j, p->tiles, units, gated);
 }
 
-static struct team_range tiles_of(const struct job *j, uint32_t span)
-{
-    return team_share(tile_count(j->n_tok, j->d->isa->tile_tokens), span, j->n_spans);
-}
-
 static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
 {
     const struct job *j = arg;
@@ -382,6 +401,8 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
         prepare(j, (struct team_range){0, 1}, &own->own);
         own->job = j->serial;
     }
+    if (!is_prepared_alone(j) && !is_ready(j))
+        prepare_span(j, share / j->row_shares);
     const struct activations ready = {j->d->shared.value, j->x_quant};
     const struct activations *made = is_prepared_alone(j) ? &own->own : &j->d->shared;
     struct product p = {.mode = j->mode,
@@ -410,9 +431,11 @@ static void run_job(struct job *j)
         return;
     j->serial = ++j->d->serial;
     j->n_spans = n_spans(j->d, j->n_tok);
-    j->row_shares = n_shares(j->d, j->w, is_gate(j->mode), j->n_tok / j->n_spans);
-    if (!is_prepared_alone(j) && !is_ready(j))
-        team_each(team, team_shares(team, j->n_tok), prepare_part, j);
+    j->row_shares = n_shares(j, j->w, is_gate(j->mode));
+    for (uint32_t i = 0; i < j->n_spans; i++) {
+        atomic_init(&j->d->made[i].begun, 0);
+        atomic_init(&j->d->made[i].done, 0);
+    }
     team_each(team, j->n_spans * j->row_shares, product_part, j);
 }
 
