@@ -87,8 +87,8 @@ static uint64_t weight_bytes(const struct engine_config *c, const struct gguf *g
     return share < all ? share : all;
 }
 
-/* Bytes of one KV block, of a rank with memory of its own. 0 = the file does not say (the model's
- * own loader will then name what is missing). */
+/* Bytes of one KV block: of a rank with memory of its own, or of all ranks, where each has at least
+ * one head. 0 = the file does not say (the model's own loader will then name what is missing). */
 static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
 {
     struct str arch;
@@ -99,6 +99,8 @@ static uint64_t block_bytes(const struct engine_config *c, const struct gguf *g)
         !shape(g, arch, "attention.head_count", &heads))
         return 0;
     kv_heads = heads_kept(g, arch);
+    if (kv_heads < (uint64_t)c->tp_size)
+        kv_heads = (uint64_t)c->tp_size;
     if (!shape(g, arch, "attention.key_length", &head_width))
         head_width = width / heads;
     const struct kern_attn_shape block = {.n_layer = (uint32_t)layers,

@@ -19,6 +19,7 @@
 #include "kernels/attention.h"
 #include "kernels/draw.h"
 #include "kernels/dtype.h"
+#include "kernels/mix.h"
 
 #include <stdint.h>
 
@@ -50,8 +51,6 @@ struct kern_options {
                               to bfloat16 (f32 weights: not), their bits depend on the step */
 };
 
-enum kern_gate { KERN_GATE_SILU, KERN_GATE_GELU }; /* the tanh form (arXiv 1606.08415, section 2) */
-
 /* What a step works on. A token below zero is what row -1 - token of the head_draw before drew,
  * whether or not that step has ended. Position p of sequence s is slot p % 16 of block
  * block_table[s][p / 16]. Tokens of a sequence stand together, positions rising by one. Checked by
@@ -61,20 +60,6 @@ struct kern_step {
     const int32_t *token;
     const uint32_t *position, *seq;
     const uint32_t *const *block_table;
-};
-
-/* Mixture of experts (arXiv 2101.03961, 2401.04088): a token uses n_used of n_expert. With
- * p = softmax(router x), the chosen are the n_used largest p (equal: the lower number); is_normed
- * divides their p by the sum of them. */
-struct kern_mix_shape {
-    uint32_t n_expert, n_used, d_model, d_ff; /* d_ff: of one expert */
-    bool is_normed;
-    enum kern_gate gate;
-};
-struct kern_experts {
-    const struct kern_matrix *router;         /* [n_expert, d_model], float32 */
-    const struct kern_matrix *const *gate_up; /* [n_expert], each as in gate_up */
-    const struct kern_matrix *const *down;    /* [n_expert] of [d_model, d_ff] */
 };
 
 struct kern_norm { /* y = x / sqrt(mean(x^2) + eps) * weight (RMSNorm, arXiv 1910.07467) */
@@ -147,6 +132,13 @@ struct kern_ops {
      * of their numbers. y is not x. */
     void (*mix)(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                 struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
+    /* mix in two, for ranks that have rows of gate, up and down each: h[t][k] = g(gate n) * (up n)
+     * of the k-th expert of token t, then y = sum of p down h of h with all columns. NULL where
+     * join is there. */
+    void (*mix_up)(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                   struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *h);
+    void (*mix_down)(struct kern_device *d, const struct kern_buffer *h, struct kern_mixer *m,
+                     const struct kern_experts *experts, struct kern_buffer *y);
     /* x += y. */
     void (*add)(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);
     /* qkv: [n_tok, (n_head + 2 n_head_kv) d_head], overwritten. Turns q and k, stores k and v in
@@ -173,8 +165,9 @@ struct kern_ops {
                       struct kern_drawn *drawn, float *logits);
 
     /* With the other ranks of a model, on the device, in the order of the ops (comm.h). join: once,
-     * before the first step, by every rank; keeps host. NULL, as the next three: a model talks
-     * through host memory. */
+     * before the first step, by every rank; keeps host. NULL, as the next three: ranks talk through
+     * host memory, by read and write, and have rows of every matrix, so that one sums as one
+     * process does; where they join, columns of those that end a block. */
     MUST_USE int (*join)(struct kern_device *d, struct comm *host, struct err *e);
     /* to = sum over the ranks of from. Both may be one. */
     void (*sum)(struct kern_device *d, const struct kern_buffer *from, struct kern_buffer *to,
@@ -184,7 +177,7 @@ struct kern_ops {
     /* Time of both, of the calls that are done. */
     uint64_t (*comm_us)(const struct kern_device *d);
 
-    /* For tests: rows 0..n-1 of a buffer, host memory [n, width]. Inside run. */
+    /* Rows 0..n-1 of a buffer, host memory [n, width]. Inside run. */
     void (*write)(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n);
     void (*read)(struct kern_device *d, const struct kern_buffer *b, float *dst, uint32_t n);
 };

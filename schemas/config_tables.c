@@ -32,7 +32,7 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
     INT_ROW(E, threads, "0", 0, 1024, "threads", "Compute threads; 0 = the usable cores."),
     INT_ROW(E, tp_size, "1", 1, 16, "processes",
             "Processes that compute the model together (tensor parallelism), each with its share "
-            "of weights, key-value cache and threads; at most one per KV head of the model."),
+            "of weights, key-value cache and threads. On cuda and simt at most one per KV head."),
     TEXT_ROW(E, chat_template, "", "Name of the chat template; empty = recognised from the file."),
     INT_ROW(E, max_context, "2048", 16, 1 << 20, "tokens",
             "Longest prompt plus answer; never more than the model was trained for."),

@@ -35,6 +35,12 @@ static struct weights_want turned(const char *name, struct weights_span rows, ui
     return (struct weights_want){.name = name, .rows = rows, .d_head = d_head, .n_rot = n_rot};
 }
 
+/* Columns of a matrix that ends a block, where this rank has `own` of what goes into it. */
+static struct weights_span columns(const struct decoder *d, struct weights_span own)
+{
+    return d->share.has_rows ? weights_all(own.of) : own;
+}
+
 static int load_attention(const struct weights *w, const struct model_info *info,
                           const struct decoder *d, uint32_t i, struct decoder_layer *out,
                           struct err *e)
@@ -54,7 +60,8 @@ static int load_attention(const struct weights *w, const struct model_info *info
         turned("blk.%u.attn_q_norm.weight", weights_all(d_head), d_head, n_rot);
     const struct weights_want k_norm =
         turned("blk.%u.attn_k_norm.weight", weights_all(d_head), d_head, n_rot);
-    const struct weights_want output = {.name = "blk.%u.attn_output.weight", .rows = all};
+    const struct weights_want output = {.name = "blk.%u.attn_output.weight",
+                                        .rows = d->share.model};
     int rc;
     TRY(weights_matrix(w, i, all, qkv, 3, &out->qkv, e));
     if (d->traits.has_qkv_bias)
@@ -63,7 +70,7 @@ static int load_attention(const struct weights *w, const struct model_info *info
         TRY(weights_vector(w, i, &q_norm, 1, &out->attention.q_norm, e));
         TRY(weights_vector(w, i, &k_norm, 1, &out->attention.k_norm, e));
     }
-    TRY(weights_matrix(w, i, q, &output, 1, &out->output, e));
+    TRY(weights_matrix(w, i, columns(d, q), &output, 1, &out->output, e));
 out:
     return rc;
 }
@@ -79,14 +86,14 @@ static int load_experts(const struct weights *w, const struct model_info *info, 
         {.name = "blk.%u.ffn_gate_exps.weight", .rows = d->share.ff, .n_planes = info->n_expert},
         {.name = "blk.%u.ffn_up_exps.weight", .rows = d->share.ff, .n_planes = info->n_expert}};
     struct weights_want down = {
-        .name = "blk.%u.ffn_down_exps.weight", .rows = all, .n_planes = info->n_expert};
+        .name = "blk.%u.ffn_down_exps.weight", .rows = d->share.model, .n_planes = info->n_expert};
     const struct kern_matrix **first = d->matrix + (size_t)i * 2 * info->n_expert;
     int rc;
     TRY(weights_matrix(w, i, all, &router, 1, &d->layer[i].experts.router, e));
     for (uint32_t k = 0; k < info->n_expert; k++) {
         gate_up[0].plane = gate_up[1].plane = down.plane = k;
         TRY(weights_matrix(w, i, all, gate_up, 2, &first[k], e));
-        TRY(weights_matrix(w, i, d->share.ff, &down, 1, &first[info->n_expert + k], e));
+        TRY(weights_matrix(w, i, columns(d, d->share.ff), &down, 1, &first[info->n_expert + k], e));
     }
     d->layer[i].experts.gate_up = first;
     d->layer[i].experts.down = first + info->n_expert;
@@ -100,7 +107,7 @@ static int load_layer(const struct weights *w, const struct model_info *info, st
     const struct weights_want gate_up[] = {{.name = "blk.%u.ffn_gate.weight", .rows = d->share.ff},
                                            {.name = "blk.%u.ffn_up.weight", .rows = d->share.ff}};
     const struct weights_span all = weights_all(info->d_model);
-    const struct weights_want down = {.name = "blk.%u.ffn_down.weight", .rows = all};
+    const struct weights_want down = {.name = "blk.%u.ffn_down.weight", .rows = d->share.model};
     struct decoder_layer *out = &d->layer[i];
     int rc;
     TRY(load_norms(w, info->d_model, i, d->traits.has_post_norms, out, e));
@@ -108,7 +115,7 @@ static int load_layer(const struct weights *w, const struct model_info *info, st
     if (info->n_expert)
         return load_experts(w, info, d, i, e);
     TRY(weights_matrix(w, i, all, gate_up, 2, &out->gate_up, e));
-    TRY(weights_matrix(w, i, d->share.ff, &down, 1, &out->down, e));
+    TRY(weights_matrix(w, i, columns(d, d->share.ff), &down, 1, &out->down, e));
 out:
     return rc;
 }
@@ -144,7 +151,7 @@ static int open_mixer(struct model *m, struct decoder *d, struct err *e)
     const struct kern_mix_shape shape = {.n_expert = info->n_expert,
                                          .n_used = info->n_expert_used,
                                          .d_model = info->d_model,
-                                         .d_ff = d->share.ff.n,
+                                         .d_ff = columns(d, d->share.ff).n,
                                          .is_normed = true,
                                          .gate = d->traits.gate};
     if (!m->ops->mixer)
@@ -152,19 +159,36 @@ static int open_mixer(struct model *m, struct decoder *d, struct err *e)
     return m->ops->mixer(m->device, &shape, &d->mixer, e);
 }
 
+/* For ranks that have rows: what all of them put together, and the part of a block. */
+static int open_joint_buffers(struct model *m, struct decoder *d, struct err *e)
+{
+    const struct model_info *info = &m->info;
+    const struct kern_ops *k = m->ops;
+    uint32_t n_used = info->n_expert ? info->n_expert_used : 1;
+    int rc;
+    TRY(k->buffer(m->device, d->share.head.of * info->d_head, &d->all_attended, e));
+    TRY(k->buffer(m->device, d->share.ff.of * n_used, &d->all_hidden, e));
+    TRY(k->buffer(m->device, d->share.model.n, &d->part, e));
+out:
+    return rc;
+}
+
 static int open_buffers(struct model *m, struct decoder *d, struct err *e)
 {
     const struct model_info *info = &m->info;
     const struct kern_ops *k = m->ops;
     uint32_t q = d->share.head.n * info->d_head, kv = d->share.head_kv.n * info->d_head;
+    uint32_t n_used = info->n_expert ? info->n_expert_used : 1;
     int rc;
     TRY(k->buffer(m->device, info->d_model, &d->x, e));
     TRY(k->buffer(m->device, q + 2 * kv, &d->qkv, e));
     TRY(k->buffer(m->device, q, &d->attended, e));
     if (info->n_expert)
         TRY(open_mixer(m, d, e));
-    else
-        TRY(k->buffer(m->device, d->share.ff.n, &d->hidden, e));
+    if (!info->n_expert || d->share.has_rows)
+        TRY(k->buffer(m->device, d->share.ff.n * n_used, &d->hidden, e));
+    if (d->share.has_rows)
+        TRY(open_joint_buffers(m, d, e));
     if (d->traits.has_post_norms || m->options.ranks || info->n_expert)
         TRY(k->buffer(m->device, info->d_model, &d->block, e));
     TRY(k->kv(m->device, &d->attention, &m->kv, e));
@@ -191,7 +215,13 @@ int decoder_load(struct model *m, const struct gguf *g, const struct decoder_tra
     d->traits = *traits;
     TRY(decoder_read_share(m, g, d, e));
     TRY(decoder_read_attention(m, g, d, e));
-    TRY(group_open(m, d->share.vocab.n, e));
+    const struct decoder_share *s = &d->share;
+    const size_t widths[GROUP_WIDTHS] = {[GROUP_HEADS] =
+                                             s->has_heads ? (size_t)s->head.n * m->info.d_head : 0,
+                                         [GROUP_HIDDEN] = s->ff.n,
+                                         [GROUP_MODEL] = s->model.n,
+                                         [GROUP_VOCAB] = s->vocab.n};
+    TRY(group_open(m, widths, e));
     /* The largest matrix first: while it is packed its source is resident beside it. */
     TRY(load_ends(&w, m, d, e));
     for (uint32_t i = 0; i < m->info.n_layer; i++)
@@ -202,13 +232,23 @@ out:
     return rc;
 }
 
-/* x += w h, or x += norm(w h), where each rank has some columns of w. Without a norm the first
- * rank's part of the sum is x itself. */
-static void add_block(struct model *m, const struct kern_buffer *h, const struct kern_matrix *w,
-                      const struct kern_vector *norm)
+/* x += block, or x += norm(block). */
+static void add_to_x(struct model *m, const struct kern_vector *norm)
 {
     const struct decoder *d = m->state;
     const struct kern_norm post_norm = {norm, d->eps};
+    if (norm)
+        m->ops->add_norm(m->device, d->block, &post_norm, d->x);
+    else
+        m->ops->add(m->device, d->block, d->x);
+}
+
+/* x += w h, or x += norm(w h), where each rank has some columns of w. Without a norm the first
+ * rank's part of the sum is x itself. */
+static void add_columns(struct model *m, const struct kern_buffer *h, const struct kern_matrix *w,
+                        const struct kern_vector *norm)
+{
+    const struct decoder *d = m->state;
     if (!norm && group_is_first(m)) {
         m->ops->project_add(m->device, h, w, d->x);
         group_sum(m, d->x, d->x);
@@ -217,20 +257,57 @@ static void add_block(struct model *m, const struct kern_buffer *h, const struct
     m->ops->project(m->device, h, NULL, w, d->block);
     group_sum(m, d->block, norm ? d->block : d->x);
     if (norm)
-        m->ops->add_norm(m->device, d->block, &post_norm, d->x);
+        add_to_x(m, norm);
+}
+
+/* The same, where each rank has some of h, `what` of it, and rows of w. */
+static void add_rows(struct model *m, enum group_width what, const struct kern_buffer *h,
+                     struct kern_buffer *all, const struct kern_matrix *w,
+                     const struct kern_vector *norm)
+{
+    const struct decoder *d = m->state;
+    group_collect(m, what, h, all);
+    m->ops->project(m->device, all, NULL, w, d->part);
+    group_collect(m, GROUP_MODEL, d->part, d->block);
+    add_to_x(m, norm);
+}
+
+static void add_attention(struct model *m, const struct decoder_layer *layer)
+{
+    const struct decoder *d = m->state;
+    if (d->share.has_rows)
+        add_rows(m, GROUP_HEADS, d->attended, d->all_attended, layer->output,
+                 layer->attn_post_norm);
+    else
+        add_columns(m, d->attended, layer->output, layer->attn_post_norm);
+}
+
+static void add_feed_forward(struct model *m, const struct decoder_layer *layer,
+                             const struct kern_norm *norm)
+{
+    const struct decoder *d = m->state;
+    m->ops->gate_up(m->device, d->x, norm, layer->gate_up, d->traits.gate, d->hidden);
+    if (d->share.has_rows)
+        add_rows(m, GROUP_HIDDEN, d->hidden, d->all_hidden, layer->down, layer->ffn_post_norm);
+    else
+        add_columns(m, d->hidden, layer->down, layer->ffn_post_norm);
 }
 
 static void add_experts(struct model *m, const struct decoder_layer *layer,
                         const struct kern_norm *norm)
 {
     const struct decoder *d = m->state;
-    const struct kern_norm post_norm = {layer->ffn_post_norm, d->eps};
-    m->ops->mix(m->device, d->x, norm, d->mixer, &layer->experts, d->block);
-    group_sum(m, d->block, d->block);
-    if (layer->ffn_post_norm)
-        m->ops->add_norm(m->device, d->block, &post_norm, d->x);
-    else
-        m->ops->add(m->device, d->block, d->x);
+    const struct kern_experts *experts = &layer->experts;
+    if (d->share.has_rows) {
+        m->ops->mix_up(m->device, d->x, norm, d->mixer, experts, d->hidden);
+        group_collect(m, GROUP_HIDDEN, d->hidden, d->all_hidden);
+        m->ops->mix_down(m->device, d->all_hidden, d->mixer, experts, d->part);
+        group_collect(m, GROUP_MODEL, d->part, d->block);
+    } else {
+        m->ops->mix(m->device, d->x, norm, d->mixer, experts, d->block);
+        group_sum(m, d->block, d->block);
+    }
+    add_to_x(m, layer->ffn_post_norm);
 }
 
 void decoder_forward(struct model *m, const struct model_batch *b, float *logits)
@@ -247,13 +324,11 @@ void decoder_forward(struct model *m, const struct model_batch *b, float *logits
         const struct kern_norm ffn_norm = {layer->ffn_norm, d->eps};
         k->project(dev, d->x, &attn_norm, layer->qkv, d->qkv);
         k->attention(dev, &layer->attention, d->qkv, d->attended);
-        add_block(m, d->attended, layer->output, layer->attn_post_norm);
-        if (d->mixer) {
+        add_attention(m, layer);
+        if (d->mixer)
             add_experts(m, layer, &ffn_norm);
-            continue;
-        }
-        k->gate_up(dev, d->x, &ffn_norm, layer->gate_up, d->traits.gate, d->hidden);
-        add_block(m, d->hidden, layer->down, layer->ffn_post_norm);
+        else
+            add_feed_forward(m, layer, &ffn_norm);
     }
     const struct kern_norm norm = {d->output_norm, d->eps};
     if (m->is_drawn) {

@@ -32,9 +32,14 @@ struct decoder_layer {
 };
 
 /* What of the model this rank computes (tensor parallelism, arXiv 1909.08053): whole KV heads with
- * their query heads, whole blocks of the feed-forward layer, rows of the vocabulary. Alone: all. */
+ * their query heads, rows of gate and up, of the vocabulary, and of the matrices that end a block
+ * (output, down). Alone: all. Of those, ranks that join on their devices have all rows and the
+ * columns that go with their heads and rows (in whole blocks of the file), and sum; others have
+ * rows over all columns, so that each is summed, and its input rounded, as by one process. */
 struct decoder_share {
-    struct weights_span head, head_kv, ff, vocab;
+    struct weights_span head, head_kv, ff, vocab, model;
+    bool has_rows;
+    bool has_heads; /* false: computes heads that are another rank's, and gives nothing of them */
 };
 
 struct decoder {
@@ -43,7 +48,8 @@ struct decoder {
     const struct kern_matrix *embedding, *head;
     const struct kern_vector *output_norm;
     struct kern_buffer *x, *qkv, *attended, *hidden, *block;
-    struct kern_mixer *mixer;          /* NULL: no experts */
+    struct kern_buffer *all_attended, *all_hidden, *part; /* has_rows: of all ranks; of block */
+    struct kern_mixer *mixer;                             /* NULL: no experts */
     const struct kern_matrix **matrix; /* of all experts: gate_up and down, layer by layer */
     struct kern_attn_shape attention;
     float eps, embedding_scale;

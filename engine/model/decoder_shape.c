@@ -105,21 +105,60 @@ static uint32_t ff_unit(const struct model *m, const struct gguf *g)
     return unit;
 }
 
+/* Backends take rows in groups of 16: whole ones, where there are enough. */
+static struct weights_span rows_of(uint32_t all, const struct comm *ranks)
+{
+    bool has_groups = ranks && all % 16 == 0 && all / 16 >= ranks->size;
+    return share_of(all, has_groups ? 16 : 1, ranks);
+}
+
+/* Of ranks that have rows. Those beyond the KV heads compute the first of them as well. */
+static int share_rows(const struct model_info *info, const struct comm *ranks,
+                      struct decoder_share *s, struct err *e)
+{
+    uint32_t least = info->d_ff < info->d_model ? info->d_ff : info->d_model;
+    least = info->n_vocab < least ? info->n_vocab : least;
+    if (ranks && ranks->size > least)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "model: %u ranks: it has matrices of %u rows: lower engine.tp_size",
+                       ranks->size, least);
+    s->has_rows = ranks != NULL;
+    s->model = rows_of(info->d_model, ranks);
+    s->ff = rows_of(info->d_ff, ranks);
+    s->has_heads = s->head_kv.n > 0;
+    if (!s->has_heads)
+        s->head_kv = (struct weights_span){0, 1, info->n_head_kv};
+    return ERR_OK;
+}
+
+/* Of ranks that sum: columns. */
+static int share_columns(const struct model *m, const struct gguf *g, struct decoder_share *s,
+                         struct err *e)
+{
+    const struct model_info *info = &m->info;
+    const struct comm *ranks = m->options.ranks;
+    uint32_t unit = ff_unit(m, g), n_ff = info->d_ff / unit;
+    if (ranks->size > info->n_head_kv || ranks->size > n_ff || info->d_ff % unit)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "model: %u ranks: on %s at most one per KV head (%u) and per %u of the "
+                       "feed-forward layer (%u): lower engine.tp_size",
+                       ranks->size, m->ops->name, info->n_head_kv, unit, info->d_ff);
+    s->model = weights_all(info->d_model);
+    s->ff = share_of(info->d_ff, unit, ranks);
+    s->has_heads = true;
+    return ERR_OK;
+}
+
 int decoder_read_share(struct model *m, const struct gguf *g, struct decoder *d, struct err *e)
 {
     const struct model_info *info = &m->info;
     const struct comm *ranks = m->options.ranks;
-    uint32_t unit = ranks ? ff_unit(m, g) : 1, n_ff = info->d_ff / unit;
-    if (ranks && (ranks->size > info->n_head_kv || ranks->size > n_ff || info->d_ff % unit))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "model: %u ranks: at most one per KV head (%u) and per %u of the "
-                       "feed-forward layer (%u): lower engine.tp_size",
-                       ranks->size, info->n_head_kv, unit, info->d_ff);
-    d->share.head_kv = share_of(info->n_head_kv, 1, ranks);
-    d->share.head = weights_times(d->share.head_kv, info->n_head / info->n_head_kv);
-    d->share.ff = share_of(info->d_ff, unit, ranks);
-    d->share.vocab = share_of(info->n_vocab, 1, ranks);
-    return ERR_OK;
+    struct decoder_share *s = &d->share;
+    s->vocab = share_of(info->n_vocab, 1, ranks);
+    s->head_kv = share_of(info->n_head_kv, 1, ranks);
+    int rc = ranks && m->ops->join ? share_columns(m, g, s, e) : share_rows(info, ranks, s, e);
+    s->head = weights_times(s->head_kv, info->n_head / info->n_head_kv);
+    return rc;
 }
 
 static int read_rope_factors(const struct gguf *g, struct decoder *d, struct err *e)

@@ -16,13 +16,13 @@ enum { HEAD_WORDS = 5, MAX_WORDS = 1 << 26, LOOK_MS = 100 };
 
 struct group {
     struct comm *comm;
-    float *stage;                 /* [max_batch_tokens, d_model] */
-    float *part;                  /* [max_batch_rows, n_vocab] of this rank */
-    float *parts;                 /* of all, one rank after the other; rank 0 */
-    uint32_t n_vocab;             /* of this rank */
-    size_t width[COMM_MAX_RANKS]; /* n_vocab of each */
-    uint32_t n_tok;               /* of the step */
-    uint32_t *words;              /* a step */
+    size_t width[GROUP_WIDTHS][COMM_MAX_RANKS];
+    float *own, *each; /* columns of this rank, and of one rank after the other */
+    float *stage;      /* [max_batch_tokens, .] a whole buffer */
+    float *part;       /* [max_batch_rows, .] logits of this rank */
+    float *parts;      /* of all, one rank after the other; rank 0 */
+    uint32_t n_tok;    /* of the step */
+    uint32_t *words;   /* a step */
     size_t words_cap;
     const uint32_t **table;  /* [max_batch_tokens] of the step received */
     bool is_on_device;       /* buffers meet in the devices' memory */
@@ -38,36 +38,73 @@ static int note(struct group *g, struct mono start, int rc)
     return rc;
 }
 
+static size_t widest(const struct group *g, enum group_width what)
+{
+    size_t n = 0;
+    for (uint32_t r = 0; r < g->comm->size; r++)
+        n = g->width[what][r] > n ? g->width[what][r] : n;
+    return n;
+}
+
+/* Rows of a token: hidden values are those of each expert it uses. */
+static size_t rows_of(const struct model *m, enum group_width what)
+{
+    return what == GROUP_HIDDEN && m->info.n_expert ? m->info.n_expert_used : 1;
+}
+
+static int open_stage(struct group *g, const struct model *m, struct err *e)
+{
+    size_t n_tok = m->options.max_batch_tokens, most = m->info.d_model;
+    for (int what = 0; what < GROUP_VOCAB; what++) {
+        size_t n = rows_of(m, what) * widest(g, what) * g->comm->size;
+        most = n > most ? n : most;
+    }
+    if (g->is_on_device)
+        return ERR_OK;
+    g->own = calloc(n_tok, most / g->comm->size * sizeof *g->own);
+    g->each = calloc(n_tok, most * sizeof *g->each);
+    g->stage = calloc(n_tok, most * sizeof *g->stage);
+    if (!g->own || !g->each || !g->stage)
+        return err_set(e, ERR_NOMEM, "ranks: buffers for %zu tokens", n_tok);
+    return ERR_OK;
+}
+
 static int open_buffers(struct group *g, const struct model *m, struct err *e)
 {
     const struct model_options *o = &m->options;
     size_t rows = o->max_batch_rows;
-    size_t stage = g->is_on_device ? 1 : (size_t)o->max_batch_tokens * m->info.d_model;
-    g->stage = calloc(stage, sizeof *g->stage);
-    g->part = calloc(rows * g->n_vocab + 1, sizeof *g->part);
+    g->part = calloc(rows * g->width[GROUP_VOCAB][g->comm->rank] + 1, sizeof *g->part);
     g->parts = group_is_first(m) ? calloc(rows * m->info.n_vocab + 1, sizeof *g->parts) : NULL;
     g->table = calloc(o->max_batch_tokens, sizeof *g->table);
-    if (!g->stage || !g->part || !g->table || (group_is_first(m) && !g->parts))
-        return err_set(e, ERR_NOMEM, "ranks: buffers for %u tokens", o->max_batch_tokens);
-    return ERR_OK;
+    if (!g->part || !g->table || (group_is_first(m) && !g->parts))
+        return err_set(e, ERR_NOMEM, "ranks: buffers for %u rows", o->max_batch_rows);
+    return open_stage(g, m, e);
 }
 
-int group_open(struct model *m, uint32_t n_vocab, struct err *e)
+static int agree_on_widths(struct group *g, const size_t width[GROUP_WIDTHS], struct err *e)
+{
+    size_t all[COMM_MAX_RANKS][GROUP_WIDTHS];
+    struct comm *c = g->comm;
+    int rc = c->ops->all_gather(c, width, sizeof *all, all, COMM_BYTE, e);
+    for (uint32_t r = 0; r < c->size && rc == ERR_OK; r++)
+        for (int what = 0; what < GROUP_WIDTHS; what++)
+            g->width[what][r] = all[r][what];
+    return rc;
+}
+
+int group_open(struct model *m, const size_t width[GROUP_WIDTHS], struct err *e)
 {
     struct comm *c = m->options.ranks;
-    size_t width[COMM_MAX_RANKS] = {0}, mine = n_vocab;
     if (!c)
         return ERR_OK;
     struct group *g = m->group = calloc(1, sizeof *g);
     if (!g)
         return err_set(e, ERR_NOMEM, "ranks");
     g->comm = c;
-    g->n_vocab = n_vocab;
     g->is_on_device = m->ops->join != NULL;
     int rc;
+    TRY(agree_on_widths(g, width, e));
     TRY(open_buffers(g, m, e));
-    TRY(c->ops->all_gather(c, &mine, sizeof mine, width, COMM_BYTE, e));
-    memcpy(g->width, width, sizeof width);
     if (g->is_on_device)
         rc = m->ops->join(m->device, c, e);
 out:
@@ -83,6 +120,8 @@ void group_close(struct model *m)
     if (group_is_first(m) && g->error.code == ERR_OK &&
         g->comm->ops->broadcast(g->comm, head, sizeof head, COMM_BYTE, 0, &g->error) != ERR_OK)
         log_event(LOG_WARN, "model.group_ended", "err=\"%s\"", g->error.msg);
+    free(g->own);
+    free(g->each);
     free(g->stage);
     free(g->part);
     free(g->parts);
@@ -127,7 +166,7 @@ uint64_t group_comm_us(const struct model *m)
 
 const size_t *group_widths(const struct model *m)
 {
-    return m->group ? m->group->width : NULL;
+    return m->group ? m->group->width[GROUP_VOCAB] : NULL;
 }
 
 static bool has_room(struct group *g, size_t words)
@@ -277,33 +316,45 @@ void group_share(struct model *m, struct kern_buffer *x)
 void group_sum(struct model *m, const struct kern_buffer *from, struct kern_buffer *to)
 {
     struct group *g = m->group;
-    if (!g || g->error.code != ERR_OK)
-        return;
-    if (g->is_on_device) {
+    if (g && g->error.code == ERR_OK)
         m->ops->sum(m->device, from, to, g->n_tok);
-        return;
+}
+
+/* [rank][n_row][its width] to [n_row][all columns]. rank_stride: from one rank to the next; 0: no
+ * gaps. */
+static void join_columns(const struct group *g, enum group_width what, const float *from,
+                         size_t n_row, size_t rank_stride, float *to)
+{
+    const size_t *width = g->width[what];
+    size_t all = 0, column = 0;
+    for (uint32_t r = 0; r < g->comm->size; r++)
+        all += width[r];
+    for (uint32_t r = 0; r < g->comm->size; column += width[r++]) {
+        for (size_t i = 0; i < n_row; i++)
+            memcpy(to + i * all + column, from + i * width[r], width[r] * sizeof *to);
+        from += rank_stride ? rank_stride : n_row * width[r];
     }
+}
+
+void group_collect(struct model *m, enum group_width what, const struct kern_buffer *from,
+                   struct kern_buffer *to)
+{
+    struct group *g = m->group;
+    if (g->error.code != ERR_OK)
+        return;
+    struct comm *c = g->comm;
+    size_t n_row = g->n_tok * rows_of(m, what), n = n_row * widest(g, what);
+    m->ops->read(m->device, from, g->own, g->n_tok);
     struct mono start = clock_mono(&CLOCK_REAL);
-    size_t n = (size_t)g->n_tok * m->info.d_model;
-    m->ops->read(m->device, from, g->stage, g->n_tok);
-    (void)note(g, start,
-               g->comm->ops->all_reduce(g->comm, g->stage, g->stage, n, COMM_F32, &g->error));
+    if (note(g, start, c->ops->all_gather(c, g->own, n, g->each, COMM_F32, &g->error)) != ERR_OK)
+        return;
+    join_columns(g, what, g->each, n_row, n, g->stage);
     m->ops->write(m->device, to, g->stage, g->n_tok);
 }
 
 float *group_logits(struct model *m, float *logits)
 {
     return m->group ? m->group->part : logits;
-}
-
-/* [rank][n_row][its width] to [n_row][n_vocab]. */
-static void join_parts(const struct group *g, uint32_t n_row, uint32_t n_vocab, float *logits)
-{
-    const float *part = g->parts;
-    size_t column = 0;
-    for (uint32_t r = 0; r < g->comm->size; column += g->width[r++])
-        for (uint32_t i = 0; i < n_row; i++, part += g->width[r])
-            memcpy(logits + (size_t)i * n_vocab + column, part, g->width[r] * sizeof *part);
 }
 
 /* Of the device's collectives, those of the steps before. */
@@ -325,12 +376,13 @@ void group_gather(struct model *m, uint32_t n_row, float *logits)
         return;
     group_count(m);
     struct mono start = clock_mono(&CLOCK_REAL);
-    n_send[0] = (size_t)n_row * g->n_vocab;
+    const size_t *width = g->width[GROUP_VOCAB];
+    n_send[0] = n_row * width[g->comm->rank];
     for (uint32_t r = 0; r < g->comm->size && group_is_first(m); r++)
-        n_recv[r] = n_row * g->width[r];
+        n_recv[r] = n_row * width[r];
     int rc = note(g, start,
                   g->comm->ops->all_to_all_v(g->comm, g->part, n_send, g->parts, n_recv, COMM_F32,
                                              &g->error));
     if (rc == ERR_OK && group_is_first(m))
-        join_parts(g, n_row, m->info.n_vocab, logits);
+        join_columns(g, GROUP_VOCAB, g->parts, n_row, 0, logits);
 }

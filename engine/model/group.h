@@ -2,8 +2,9 @@
  *
  * Rank 0 is driven by the engine; before each step it sends the batch, and the others compute the
  * same step on their shares. Activations meet in the devices' memory where the backend can (ops.h,
- * join), else in the host's. Every function does nothing, or the plain thing, for a model that is
- * alone. A group that ended stays so: ERR_DEVICE from group_error. */
+ * join), and are summed; else in the host's, where columns are put side by side. Every function
+ * does nothing, or the plain thing, for a model that is alone. A group that ended stays so:
+ * ERR_DEVICE from group_error. */
 #ifndef ENGINE_MODEL_GROUP_H
 #define ENGINE_MODEL_GROUP_H
 
@@ -11,8 +12,12 @@
 
 struct group;
 
-/* n_vocab: rows of the head on this rank. */
-MUST_USE int group_open(struct model *m, uint32_t n_vocab, struct err *e);
+/* What ranks have some columns of: what attention gives, hidden values of the feed-forward layer
+ * (of each expert that a token uses), the width of the model, logits. */
+enum group_width { GROUP_HEADS, GROUP_HIDDEN, GROUP_MODEL, GROUP_VOCAB, GROUP_WIDTHS };
+
+/* width: how many this rank has. */
+MUST_USE int group_open(struct model *m, const size_t width[GROUP_WIDTHS], struct err *e);
 /* Tells the others that there is nothing more. */
 void group_close(struct model *m);
 /* All ranks have loaded; gives the error of one that could not. */
@@ -38,6 +43,9 @@ MUST_USE int group_receive(struct model *m, struct model_batch *out, struct err 
 /* Inside a step, between ops. */
 void group_share(struct model *m, struct kern_buffer *x); /* rank 0's to all */
 void group_sum(struct model *m, const struct kern_buffer *from, struct kern_buffer *to);
+/* Through the host: to gets the columns of all ranks' `from`, in the order of the ranks. */
+void group_collect(struct model *m, enum group_width what, const struct kern_buffer *from,
+                   struct kern_buffer *to);
 /* Where this rank's part of the logits goes, and then all parts to rank 0's `logits`. */
 float *group_logits(struct model *m, float *logits);
 void group_gather(struct model *m, uint32_t n_row, float *logits);

@@ -123,6 +123,10 @@ void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
 /* mix.c */
 MUST_USE int cpu_mixer(struct kern_device *d, const struct kern_mix_shape *shape,
                        struct kern_mixer **out, struct err *e);
+void cpu_mix_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *h);
+void cpu_mix_down(struct kern_device *d, const struct kern_buffer *h, struct kern_mixer *m,
+                  const struct kern_experts *experts, struct kern_buffer *y);
 void cpu_mix(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
              struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
 void cpu_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);

@@ -26,7 +26,10 @@ struct kern_buffer {
 
 struct kern_mixer {
     struct kern_mix_shape shape;
-    float *score, *hidden, *part; /* of one token: [n_expert], [d_ff], [d_model] */
+    float *score, *part;       /* of one token: [n_expert], [d_model] */
+    uint32_t *expert;          /* [max_tok][n_used] */
+    float *weight;             /* likewise */
+    struct kern_buffer hidden; /* [max_tok][n_used][d_ff] */
 };
 
 struct kern_kv {
@@ -65,6 +68,10 @@ void ref_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
 /* mix.c */
 MUST_USE int ref_mixer(struct kern_device *d, const struct kern_mix_shape *shape,
                        struct kern_mixer **out, struct err *e);
+void ref_mix_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
+                struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *h);
+void ref_mix_down(struct kern_device *d, const struct kern_buffer *h, struct kern_mixer *m,
+                  const struct kern_experts *experts, struct kern_buffer *y);
 void ref_mix(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
              struct kern_mixer *m, const struct kern_experts *experts, struct kern_buffer *y);
 void ref_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x);

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 
+import pytest
+
 from system import SLOW, until
 
 TP = ("--set", "engine.tp_size=2")
@@ -47,6 +49,36 @@ def test_two_ranks_answer_as_one(make_system, tiny):
     assert answers(system) == alone
     assert system.kill("engine", signal.SIGTERM) == 0
     assert not is_alive(rank)
+
+
+QUESTIONS = ("What is the capital of France?", "Write a short story about a fox and a river.",
+             "List three reasons why the sky is blue.", "Explain how a steam engine works.")
+
+
+def real_answers(system):
+    """Token by token with logprobs: greedy ones, and drawn ones, where another last bit shows soonest."""
+    got = []
+    for seed, text in enumerate(QUESTIONS):
+        for temperature in (0, 0.8):
+            status, _, body = system.chat(text, timeout=60 * SLOW, temperature=temperature, seed=seed,
+                                          max_tokens=16, logprobs=True, top_logprobs=2)
+            assert status == 200, body
+            got.append([(t["token"], t["logprob"], t["top_logprobs"])
+                        for t in body["choices"][0]["logprobs"]["content"]])
+    return got
+
+
+@pytest.mark.skipif(SLOW > 1, reason="skipped: minutes under a sanitizer")
+def test_ranks_of_a_real_model_give_every_bit_of_one(make_system, real_model):
+    """Three have a KV head of SmolLM2 each, and shares of other sizes than two have."""
+    system = make_system(real_model)
+    system.start("engine")
+    alone = real_answers(system)
+    assert sum(len(a) for a in alone) > 60
+    for size in (2, 3):
+        assert system.kill("engine", signal.SIGTERM) == 0
+        system.start("engine", extra=("--set", f"engine.tp_size={size}"))
+        assert real_answers(system) == alone, f"{size} ranks"
 
 
 def test_a_dead_rank_ends_the_engine_and_loses_nothing(make_system, tiny):
