@@ -53,6 +53,16 @@ static void put_scaled(struct buf *b, uint64_t r, uint64_t scale, unsigned decim
     buf_put(b, text, decimals);
 }
 
+/* Zeros and ones are most of what is written. */
+static bool put_whole(struct buf *b, double x)
+{
+    if (!(x >= 0.0 && x < 1e9) || signbit(x) || x != (double)(uint32_t)x)
+        return false;
+    buf_put_u64(b, (uint32_t)x);
+    buf_put(b, ".0", 2);
+    return true;
+}
+
 static bool put_decimal(struct buf *b, double x, uint64_t scale, unsigned decimals, bool is_float)
 {
     double size = fabs(x), scaled = size * (double)scale;
@@ -84,12 +94,13 @@ static void put_printed(struct buf *b, double x, int least, int most)
 
 void buf_put_real(struct buf *b, double x)
 {
-    if (!put_decimal(b, x, 1000000, 6, false))
+    if (!put_whole(b, x) && !put_decimal(b, x, 1000000, 6, false))
         put_printed(b, x, 15, 17);
 }
 
 void buf_put_float(struct buf *b, float x)
 {
-    if (!put_decimal(b, x, 1000000000, 9, true) && !put_decimal(b, x, 10000000000000, 13, true))
+    if (!put_whole(b, x) && !put_decimal(b, x, 1000000000, 9, true) &&
+        !put_decimal(b, x, 10000000000000, 13, true))
         put_printed(b, x, 9, 9);
 }

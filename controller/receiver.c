@@ -19,7 +19,7 @@ enum { ITEMS = 2048, FRAME_BYTES = 16 * 1024 * 1024, LOOK_EVERY_MS = 50 };
 struct receiver {
     struct bus_socket *socket;
     struct packer *packer;
-    struct buf frame;
+    struct bus_message frame; /* of the call that is running */
     struct queue *spare, *ready;
     struct intake_item *item[ITEMS];
     uint32_t n_item;          /* made so far, by whoever receives: an idle one needs few */
@@ -40,7 +40,6 @@ int receiver_open(struct receiver **out, struct bus_socket *socket, struct err *
     }
     r->socket = socket;
     r->packer = packer_new();
-    buf_init(&r->frame, FRAME_BYTES);
     int rc = r->packer ? ERR_OK : err_set(e, ERR_NOMEM, "no memory to receive scores");
     if (rc == ERR_OK)
         rc = queue_open(&r->spare, ITEMS, false, e);
@@ -68,7 +67,7 @@ void receiver_close(struct receiver *r)
     queue_free(r->spare);
     queue_free(r->ready);
     packer_free(r->packer);
-    buf_free(&r->frame);
+    bus_message_free(&r->frame);
     bus_socket_close(r->socket);
     free(r);
 }
@@ -88,7 +87,12 @@ static struct intake_item *take_spare(struct receiver *r, int64_t timeout_us)
 static bool receive(struct receiver *r, int timeout_ms)
 {
     struct err e = {0};
-    int rc = bus_receive(r->socket, timeout_ms, NULL, &r->frame, &e);
+    int rc = bus_take(r->socket, timeout_ms, &r->frame, &e);
+    if (rc == ERR_OK && r->frame.bytes.n > FRAME_BYTES) {
+        rc = err_set(&e, ERR_INVALID, "a frame of %zu bytes; at most %d are allowed",
+                     r->frame.bytes.n, FRAME_BYTES);
+        bus_message_free(&r->frame);
+    }
     if (rc != ERR_OK && rc != ERR_TIMEOUT)
         log_event(LOG_WARN, "intake.refused", "why=\"%s\"", e.msg);
     return rc == ERR_OK;
@@ -96,7 +100,8 @@ static bool receive(struct receiver *r, int timeout_ms)
 
 static void decode(struct receiver *r, enum packing when, struct intake_item *x)
 {
-    intake_decode(r->packer, buf_str(&r->frame), when, x);
+    intake_decode(r->packer, r->frame.bytes, when, x);
+    bus_message_free(&r->frame);
     atomic_fetch_add(&r->held_bytes, x->arena.used_bytes);
 }
 

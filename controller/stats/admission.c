@@ -99,15 +99,16 @@ static void remove_held(struct admission_queue *q, uint32_t i)
 {
     q->held[i].flags |= UNIT_GONE;
     forget_key(q, i);
-    q->n_gone++;
+    if (q->n_gone++ == 0 || i < q->first_gone)
+        q->first_gone = i;
 }
 
 static void compact(struct admission_queue *q)
 {
-    uint32_t n = 0;
+    uint32_t n = q->first_gone;
     if (q->n_gone == 0)
         return;
-    for (uint32_t i = 0; i < q->n_held; i++)
+    for (uint32_t i = n; i < q->n_held; i++)
         if (!is_gone(&q->held[i])) {
             if (n != i) {
                 q->held[n] = q->held[i];

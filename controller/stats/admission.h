@@ -77,7 +77,7 @@ struct admission_queue {
                            first row of a source */
     /* Not of the state: a queue that was read again looks and makes them anew. */
     bool is_settled; /* none that is held is in order: nothing to look for */
-    uint32_t n_place, n_arrival;
+    uint32_t first_gone, n_place, n_arrival;
     struct admission_place place[ADMISSION_HELD]; /* [n_place] of held */
     uint32_t last[ADMISSION_BUCKETS];             /* arrival, by the top bits of a key; 0 = none */
 };

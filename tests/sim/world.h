@@ -80,7 +80,7 @@ struct sim_verifier {
     struct bus_socket *outputs, *scores; /* NULL = down */
     struct check_set *set[WORLD_CHECK_SETS][WORLD_ROUTES];
     uint32_t using; /* which of the sets; a restart may bring a new version of the checks */
-    struct buf held[WORLD_HELD];
+    struct bus_message held[WORLD_HELD];
     uint32_t n_held;
     struct buf answer;
     struct arena arena;

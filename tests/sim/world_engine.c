@@ -175,6 +175,18 @@ static void fill(struct sim_engine *g, struct flight *f, struct str unit)
     f->fact.experiment = hash64(f->output.experiment.p, f->output.experiment.n, 0);
 }
 
+/* "e0-17-1234" */
+static void name_request(struct flight *f)
+{
+    const struct sim_engine *g = f->engine;
+    struct buf b = {.p = f->id, .cap = sizeof f->id, .max_bytes = sizeof f->id - 1};
+    buf_put_c(&b, g->id);
+    buf_put_char(&b, '-');
+    buf_put_u64(&b, g->next_admission);
+    buf_put_char(&b, '-');
+    buf_put_u64(&b, g->world->n_admitted);
+}
+
 /* Two users of a few come back; the rest are requests that stand alone. */
 void sim_engine_admit(struct sim_engine *g)
 {
@@ -184,8 +196,7 @@ void sim_engine_admit(struct sim_engine *g)
     if (!f || w->n_admitted - w->n_lost >= w->plan.n_requests)
         return;
     *f = (struct flight){.engine = g, .table = route_table_hold(g->table)};
-    snprintf(f->id, sizeof f->id, "%s-%llu-%llu", g->id, (unsigned long long)g->next_admission,
-             (unsigned long long)w->n_admitted);
+    name_request(f);
     if (rng_uniform(&w->rng) < 0.2)
         snprintf(f->unit, sizeof f->unit, "user-%u", (unsigned)rng_below(&w->rng, 12));
     f->fact.route = rng_uniform(&w->rng) < 0.3;

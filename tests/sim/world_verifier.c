@@ -32,8 +32,6 @@ void sim_verifier_open(struct world *w)
             WORLD_TRY(w, check_set_open(&v->set[k][i], &route, &world_err));
         }
     }
-    for (int i = 0; i < WORLD_HELD; i++)
-        buf_init(&v->held[i], FRAME_BYTES);
     buf_init(&v->answer, FRAME_BYTES);
     arena_init(&v->arena, 8 * MiB);
 }
@@ -53,7 +51,8 @@ void sim_verifier_stop(struct world *w)
     bus_socket_close(v->outputs);
     bus_socket_close(v->scores);
     v->outputs = v->scores = NULL;
-    v->n_held = 0;
+    while (v->n_held)
+        bus_message_free(&v->held[--v->n_held]);
     v->up_at_us = world_now_us(w) + rng_below(&w->rng, 200000);
     if (world_chance(w, 0.1))
         v->using = !v->using;
@@ -61,8 +60,7 @@ void sim_verifier_stop(struct world *w)
 
 static void pull(struct sim_verifier *v)
 {
-    while (v->n_held < WORLD_HELD &&
-           bus_receive(v->outputs, 0, NULL, &v->held[v->n_held], NULL) == ERR_OK)
+    while (v->n_held < WORLD_HELD && bus_take(v->outputs, 0, &v->held[v->n_held], NULL) == ERR_OK)
         v->n_held++;
 }
 
@@ -74,14 +72,12 @@ static bool judge_one(struct world *w, uint32_t at)
     struct score score;
     struct err e;
     arena_reset(&v->arena);
-    if (judge_frame(&judge, buf_str(&v->held[at]), &v->arena, &score, &v->answer, &e) !=
-        JUDGED_SCORE)
+    if (judge_frame(&judge, v->held[at].bytes, &v->arena, &score, &v->answer, &e) != JUDGED_SCORE)
         world_fail(w, "the verifier refused an output: %s", e.msg);
     if (bus_send(v->scores, STR(""), buf_str(&v->answer), &e) != ERR_OK)
         return false;
-    struct buf done = v->held[at];
+    bus_message_free(&v->held[at]);
     v->held[at] = v->held[--v->n_held];
-    v->held[v->n_held] = done;
     return true;
 }
 
@@ -101,8 +97,6 @@ void sim_verifier_close(struct world *w)
     for (int k = 0; k < WORLD_CHECK_SETS; k++)
         for (int i = 0; i < WORLD_ROUTES; i++)
             check_set_close(v->set[k][i]);
-    for (int i = 0; i < WORLD_HELD; i++)
-        buf_free(&v->held[i]);
     buf_free(&v->answer);
     arena_free(&v->arena);
 }
