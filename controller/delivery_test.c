@@ -49,8 +49,8 @@ static void open_loop(struct world *w)
 static void open_world(struct world *w, uint64_t seed)
 {
     static const char *const overrides[] = {"controller.batch_ms=1", "controller.batch_rows=20",
-                                            "routes=[{name: default, policy: {pair_deadline_ms: "
-                                            "500}}]"};
+                                            ("routes=[{name: default, policy: {pair_deadline_ms: "
+                                             "500}}]")};
     *w = (struct world){.seed = seed, .fake.wall_now = {1000000000}, .fake.now = {1000000}};
     rng_seed(&w->rng, seed);
     snprintf(w->path, sizeof w->path, "/tmp/milepost-delivery-%ld-%llu.db", (long)getpid(),

@@ -101,8 +101,8 @@ static int open_parts(const struct milepost_config *c, struct parts *p, struct a
                       int stop_fd, struct err *e)
 {
     const struct db_stop stop = {is_stop_asked, &stop_fd};
-    struct bus_security security;
-    struct str key;
+    struct bus_security security = {0};
+    struct str key = {0};
     const char *database = milepost_config_path(c, c->controller.database, a);
     p->metrics = metrics_new();
     p->board = board_new();

@@ -304,7 +304,7 @@ static void test_other_control_messages(void **state)
                    .version = STR("0.1"),
                    .desired_version = 3}},
         {.type = CONTROL_APPLIED, .applied = {STR("e"), 3}},
-        {.type = CONTROL_COMMIT, .commit = {STR("e"), 1, 2}},
+        {.type = CONTROL_COMMIT, .commit = {STR("e"), 1, 2, {0}}},
         {.type = CONTROL_HEARTBEAT,
          .heartbeat = {.engine = STR("e"),
                        .epoch = 1,

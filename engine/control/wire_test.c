@@ -178,7 +178,7 @@ static void test_outputs_once_when_committed(void **state)
         assert_int_equal(pull_seq(f), i);
     struct outbox_state st;
     outbox_get_state(f->outbox, &st);
-    struct control m = {.type = CONTROL_COMMIT, .commit = {STR("e1"), st.epoch, 5}};
+    struct control m = {.type = CONTROL_COMMIT, .commit = {STR("e1"), st.epoch, 5, {0}}};
     send_control(f, &m);
     for (int i = 0; i < 200 && st.rows; i++) {
         poll(NULL, 0, 10);
@@ -198,7 +198,7 @@ static void test_uncommitted_is_sent_again(void **state)
             assert_int_equal(pull_seq(f), i);
     struct outbox_state st;
     outbox_get_state(f->outbox, &st);
-    struct control m = {.type = CONTROL_COMMIT, .commit = {STR("e1"), st.epoch, 2}};
+    struct control m = {.type = CONTROL_COMMIT, .commit = {STR("e1"), st.epoch, 2, {0}}};
     send_control(f, &m);
     uint64_t seq = 0;
     for (int i = 0; i < 20 && seq != 3; i++)

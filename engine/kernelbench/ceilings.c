@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -300,9 +301,10 @@ struct peak {
 static struct peak choose_int8(void)
 {
 #if defined(__x86_64__)
+    unsigned a, b, c, d; /* clang 14's __builtin_cpu_supports knows no AVX-VNNI */
     if (__builtin_cpu_supports("avx512vnni"))
         return (struct peak){"AVX-512 VNNI", peak_int8_avx512, 128};
-    if (__builtin_cpu_supports("avxvnni"))
+    if (__builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4))
         return (struct peak){"AVX-VNNI", peak_int8_avxvnni, 64};
 #endif
     return (struct peak){"none", NULL, 0};

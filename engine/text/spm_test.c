@@ -20,8 +20,8 @@ static const char *const PIECES[] = {"\xE2\x96\x81",
                                      "aa",
                                      "é",
                                      "aaaa",
-                                     "\xE2\x96\x81"
-                                     "ab"};
+                                     ("\xE2\x96\x81"
+                                      "ab")};
 static const float SCORES[] = {-20, -21, -22, -23, -3, -2, -4, -24, -5, -1};
 enum { N_PIECES = sizeof SCORES / sizeof *SCORES };
 enum { SPACE = FIRST_PIECE, A, B, C, AB, BC, AA, E_ACUTE, AAAA, SPACE_AB };

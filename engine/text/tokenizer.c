@@ -37,8 +37,8 @@ static const char *const END_TEXTS[] = {
     "<|endoftext|>",
     "</s>",
     "<end_of_turn>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    ("<\xEF\xBD\x9C"
+     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"),
 };
 
 /* -1 when the file does not name one. */

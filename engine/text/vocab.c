@@ -118,8 +118,8 @@ static void make_markers_control(struct vocab *v, const struct str *tokens)
         "[INST]",
         "[/INST]",
         "<\xEF\xBD\x9CUser\xEF\xBD\x9C>",
-        "<\xEF\xBD\x9C"
-        "Assistant\xEF\xBD\x9C>",
+        ("<\xEF\xBD\x9C"
+         "Assistant\xEF\xBD\x9C>"),
         "<s>",
         "</s>",
     };

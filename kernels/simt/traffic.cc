@@ -10,7 +10,7 @@
 namespace simt
 {
 
-enum { SECTOR = 32, BANK_BYTES = 4, BANKS = 32 };
+constexpr int SECTOR = 32, BANK_BYTES = 4, BANKS = 32;
 
 struct entry {
     const void *pc;

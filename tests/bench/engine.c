@@ -28,7 +28,7 @@ struct bench {
     uint32_t position[MAX_TOK], seq[MAX_TOK], row[MAX_TOK];
 };
 
-static void die(const char *text)
+static _Noreturn void die(const char *text)
 {
     fprintf(stderr, "bench_engine: %s\n", text);
     exit(1);

@@ -132,7 +132,7 @@ static const int PLAIN_CALLS[] = {
     SCMP_SYS(wait4),
 };
 
-#define EQ(arg, value) SCMP_CMP(arg, SCMP_CMP_EQ, (scmp_datum_t)(value))
+#define EQ(arg, value) SCMP_CMP(arg, SCMP_CMP_EQ, (scmp_datum_t)(value), 0)
 
 static int drop_user(void)
 {
