@@ -76,6 +76,35 @@ static void test_repeats_disorder_and_holes(void **state)
     assert_int_equal(t.ledger->route[0].arm[0].reward.n, 4);
 }
 
+/* A second score of an output, under another request's id: no second row for the statistics. */
+static void test_an_output_counts_once_whatever_its_scores_say(void **state)
+{
+    (void)state;
+    struct intake_result r;
+    struct sample m = plain(1), other = plain(2);
+    assert_int_equal(test_ledger_take(&t, &m), INTAKE_SCORE);
+    struct buf frame;
+    buf_init(&frame, MiB);
+    sample_frame(&other, t.fake.wall_now.us, &frame);
+    struct str text = buf_str(&frame);
+    const struct str key = STR("\"seq\":");
+    for (ptrdiff_t at = str_find(text, key, 0); at >= 0;
+         at = str_find(text, key, (size_t)at + key.n))
+        frame.p[(size_t)at + key.n] = '1';
+    for (const char *version = "def"; version; version = *version == 'd' ? "ghi" : NULL) {
+        ptrdiff_t at = str_find(text, STR("\"version\":\""), 0);
+        assert_true(at > 0);
+        memcpy(frame.p + at + 11, version, 3);
+        assert_ok(intake_frame(t.intake, text, &r, &t.e), &t.e);
+        assert_int_equal(r.kind, INTAKE_SCORE);
+    }
+    buf_free(&frame);
+    test_ledger_commit(&t);
+    assert_int_equal(number("SELECT count(*) FROM outputs"), 1);
+    assert_int_equal(number("SELECT count(*) FROM scores WHERE request_id='r1'"), 3);
+    assert_int_equal(number("SELECT sum(is_counted) FROM scores"), 1);
+}
+
 /* Before an engine has a mark, too: what is stored above a hole is none after a restart. */
 static void test_a_restart_knows_what_is_above_the_first_hole(void **state)
 {
@@ -451,6 +480,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_repeats_disorder_and_holes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_output_counts_once_whatever_its_scores_say, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_restart_knows_what_is_above_the_first_hole, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_frames_that_cannot_be_used_are_kept_and_passed, setup,

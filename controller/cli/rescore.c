@@ -73,7 +73,7 @@ static int spawn_verifier(struct rescore *r, struct err *e)
 
 #define ROWS                                                                                       \
     " FROM outputs o JOIN bodies b ON b.output = o.id LEFT JOIN scores s ON s.output = o.id AND "  \
-    "s.is_counted = 1"                                                                             \
+    "s.request_id = o.request_id AND s.choice = o.choice AND s.is_counted = 1"                     \
     " WHERE o.route = ?1 AND o.created_us >= ?2"
 
 static int count_rows(struct rescore *r, struct err *e)

@@ -188,14 +188,22 @@ static int insert_body(struct store *s, int64_t id, const struct sealed_score *x
     return db_run(q, NULL, e);
 }
 
-/* Of an output that was there before. */
-static int find_output(struct store *s, const struct output *o, int64_t *id, bool *has_score,
-                       struct err *e)
+/* What is stored of an output: its scores are found by the request's id that came first. */
+struct known_output {
+    int64_t id;
+    struct str request_id;
+    uint32_t choice;
+    bool has_score;
+};
+
+static int find_output(struct store *s, const struct output *o, struct arena *a,
+                       struct known_output *out, struct err *e)
 {
     struct db_stmt *q;
     int rc = store_statement(s,
-                             "SELECT id, EXISTS(SELECT 1 FROM scores WHERE output=id) FROM outputs "
-                             "WHERE engine=? AND epoch=? AND seq=?",
+                             "SELECT id,request_id,choice,EXISTS(SELECT 1 FROM scores s WHERE "
+                             "s.request_id=o.request_id AND s.choice=o.choice AND s.output=o.id) "
+                             "FROM outputs o WHERE engine=? AND epoch=? AND seq=?",
                              &q, e);
     if (rc != ERR_OK)
         return rc;
@@ -205,16 +213,18 @@ static int find_output(struct store *s, const struct output *o, int64_t *id, boo
     rc = db_step(q, e);
     if (rc != ERR_OK)
         return rc;
-    *id = db_col_i64(q, 0);
-    *has_score = db_col_i64(q, 1) != 0;
+    *out = (struct known_output){.id = db_col_i64(q, 0),
+                                 .request_id = arena_str(a, db_col_str(q, 1)),
+                                 .choice = (uint32_t)db_col_i64(q, 2),
+                                 .has_score = db_col_i64(q, 3) != 0};
     db_reset(q);
-    return ERR_OK;
+    return out->request_id.p ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for an output's id");
 }
 
-static int insert_score(struct store *s, const struct score *sc, const struct output *o,
-                        int64_t output, struct str checks, int64_t now_us, struct put_result *out,
-                        struct err *e)
+static int insert_score(struct store *s, const struct sealed_score *x, const struct known_output *o,
+                        int64_t now_us, struct put_result *out, struct err *e)
 {
+    const struct score *sc = x->score;
     struct db_stmt *q;
     uint64_t row;
     /* The place is taken from the counter only when the row is new. */
@@ -231,13 +241,13 @@ static int insert_score(struct store *s, const struct score *sc, const struct ou
         return rc;
     row++;
     db_bind_i64(q, 1, (int64_t)row);
-    db_bind_i64(q, 2, output);
+    db_bind_i64(q, 2, o->id);
     db_bind_str(q, 3, o->request_id);
     db_bind_i64(q, 4, o->choice);
     db_bind_str(q, 5, text_or_empty(sc->check_set));
     db_bind_str(q, 6, text_or_empty(sc->version));
     db_bind_str(q, 7, text_or_empty(sc->verifier));
-    db_bind_str(q, 8, o->route);
+    db_bind_str(q, 8, x->output->route);
     db_bind_i64(q, 9, out->is_counted);
     if (sc->is_scored)
         db_bind_f64(q, 10, sc->reward);
@@ -246,7 +256,7 @@ static int insert_score(struct store *s, const struct score *sc, const struct ou
     db_bind_str(q, 11, text_or_empty(sc->reason));
     db_bind_i64(q, 12, (int64_t)sc->duration_us);
     db_bind_i64(q, 13, now_us);
-    db_bind_str(q, 14, checks);
+    db_bind_str(q, 14, x->checks);
     if (sc->is_scored_b)
         db_bind_f64(q, 15, sc->reward_b);
     else
@@ -286,15 +296,14 @@ int store_put_score(struct store *s, const struct sealed_score *x, int64_t now_u
                     struct put_result *out, struct err *e)
 {
     *out = (struct put_result){0};
-    int64_t id = 0;
-    bool has_score = false;
-    int rc = insert_output(s, x->output, x, &id, &out->is_new_output, e);
+    struct known_output o = {.request_id = x->output->request_id, .choice = x->output->choice};
+    int rc = insert_output(s, x->output, x, &o.id, &out->is_new_output, e);
     if (rc == ERR_OK)
-        rc = out->is_new_output ? insert_body(s, id, x, e)
-                                : find_output(s, x->output, &id, &has_score, e);
-    out->is_counted = !has_score;
+        rc = out->is_new_output ? insert_body(s, o.id, x, e)
+                                : find_output(s, x->output, x->arena, &o, e);
+    out->is_counted = !o.has_score;
     if (rc == ERR_OK)
-        rc = insert_score(s, x->score, x->output, id, x->checks, now_us, out, e);
+        rc = insert_score(s, x, &o, now_us, out, e);
     return rc == ERR_OK && out->is_new_score ? insert_route_row(s, x, now_us, out, e) : rc;
 }
 

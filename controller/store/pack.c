@@ -1,31 +1,40 @@
-/* The only file that knows zstd. Level 1: an output is mostly digits (token ids, log
- * probabilities), of which a stronger search finds little more; a short one is mostly words of the
- * dictionary, and what is left is not worth a code of its own (level -1). Frames name their size,
- * so reading needs no guess; a size beyond what the codecs accept is damage.
+/* The only file that knows zstd. An output is mostly names that every output says again and digits
+ * (token ids, log probabilities), of which no search finds much more: what long repetitions leave
+ * is coded by how often each character occurs. Frames name their size, so reading needs no guess; a
+ * size beyond what the codecs accept is damage.
  *
- * What every output says again, names above all, stands in a dictionary (zstd's raw content): short
- * ones take 24 to 50% of their bytes, not 62 to 70%, and half the time. A BLOB begins with its
- * dictionary's number; a frame without one, as earlier versions wrote them, with zstd's own magic
- * (RFC 8878 section 3.1.1). */
+ * The names stand in a dictionary (RFC 8878 section 5), and so do the tables that code what is left
+ * of a usual output: without them every frame makes and carries its own. Short outputs take 20 to
+ * 45% of their bytes. A BLOB begins with its dictionary's number; a frame without one, as earlier
+ * versions wrote them, with zstd's own magic (section 3.1.1). */
 #include "controller/store/pack.h"
 
 #include "common/buf.h"
 #include "common/hash.h"
 
 #include <stdlib.h>
+#define ZSTD_STATIC_LINKING_ONLY /* the name of one parameter, no function */
 #include <zstd.h>
 
 enum {
-    LEVEL = 1,
-    SHORT_LEVEL = -1,
-    SHORT_BYTES = 800,
+    LEVEL = -2,
     WORTHWHILE_BYTES = 256,
     MAX_TEXT = 16 * 1024 * 1024,
-    DICTIONARY = 1
+    DICTIONARIES = 2,
+    TABLE_BYTES = 141
 };
 
-/* Stored outputs are unreadable without it: it never changes. Another one is number 2 beside it. */
-static const char WORDS[] =
+/* Stored outputs are unreadable without it: it never changes. Another one is number 3 beside it.
+ * First the tables, as ZDICT_finalizeDictionary (zdict.h) made them of 1,200 outputs of a small
+ * model, of tests/sim and of tests/bench; then the words. */
+static const char TABLES_AND_WORDS[] =
+    "\067\244\060\354\002\000\000\000\055\020\320\222\244\003\017\374\377\227\355\377\377\305"
+    "\334\120\153\155\157\142\055\041\304\272\115\032\331\204\354\257\275\002\306\137\233\222"
+    "\114\051\245\224\350\116\100\372\337\200\103\003\040\010\022\213\307\142\221\207\001\000"
+    "\004\300\103\017\222\014\205\212\012\017\216\214\210\047\361\041\074\012\012\004\001\044"
+    "\213\060\014\200\001\020\000\000\060\030\000\010\025\040\001\000\000\264\351\047\304\143"
+    "\303\321\200\120\074\210\102\041\224\202\052\216\107\225\103\165\000\000\000\001\000\000"
+    "\000\004\000\000\000\010\000\000\000"
     "\"finish_reason\":\"length\",\"stratum\":\"long\",\"arm\":\"challenger\",\"messages\":["
     "{\"role\":\"system\",\"content\":\"\"},{\"role\":\"assistant\",\"content\":\"\"},"
     "\"metadata\":{\"reference\":"
@@ -41,10 +50,26 @@ static const char WORDS[] =
     "\"max_new_tokens\":256,\"max_running\":16,\"prefill_chunk\":256},\"metadata\":{},"
     "\"token_ids\":[],\"logprobs\":[-0.0,-0.00]}";
 
+/* By number - 1. The first is only read: it has no tables. */
+static struct str dictionary(int i)
+{
+    return str_slice(STR(TABLES_AND_WORDS), i == 0 ? TABLE_BYTES : 0, sizeof TABLES_AND_WORDS - 1);
+}
+
 struct packer {
     ZSTD_CCtx *context;
-    ZSTD_CDict *words, *short_words;
 };
+
+/* A negative level looks at every few bytes only, and would leave what it does not find as it is:
+ * zstd must be told to code that. A version that refuses writes larger frames. */
+static bool set_up(ZSTD_CCtx *c)
+{
+    struct str words = dictionary(DICTIONARIES - 1);
+    (void)ZSTD_CCtx_setParameter(c, ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
+    return !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, LEVEL)) &&
+           !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_dictIDFlag, 0)) &&
+           !ZSTD_isError(ZSTD_CCtx_loadDictionary(c, words.p, words.n));
+}
 
 struct packer *packer_new(void)
 {
@@ -52,9 +77,7 @@ struct packer *packer_new(void)
     if (!p)
         return NULL;
     p->context = ZSTD_createCCtx();
-    p->words = ZSTD_createCDict(WORDS, sizeof WORDS - 1, LEVEL);
-    p->short_words = ZSTD_createCDict(WORDS, sizeof WORDS - 1, SHORT_LEVEL);
-    if (p->context && p->words && p->short_words)
+    if (p->context && set_up(p->context))
         return p;
     packer_free(p);
     return NULL;
@@ -65,8 +88,6 @@ void packer_free(struct packer *p)
     if (!p)
         return;
     ZSTD_freeCCtx(p->context);
-    ZSTD_freeCDict(p->words);
-    ZSTD_freeCDict(p->short_words);
     free(p);
 }
 
@@ -80,9 +101,8 @@ int packer_pack(struct packer *p, struct str text, struct arena *a, struct packe
     char *to = arena_alloc(a, cap);
     if (!to)
         return err_set(e, ERR_NOMEM, "no memory to pack an output");
-    to[0] = DICTIONARY;
-    const ZSTD_CDict *words = text.n < SHORT_BYTES ? p->short_words : p->words;
-    size_t n = ZSTD_compress_usingCDict(p->context, to + 1, cap - 1, text.p, text.n, words);
+    to[0] = DICTIONARIES;
+    size_t n = ZSTD_compress2(p->context, to + 1, cap - 1, text.p, text.n);
     if (!ZSTD_isError(n) && n + 1 < text.n)
         *out = (struct packed){.bytes = {to, n + 1}, .is_frame = true};
     return ERR_OK;
@@ -90,7 +110,7 @@ int packer_pack(struct packer *p, struct str text, struct arena *a, struct packe
 
 struct unpacker {
     ZSTD_DCtx *context;
-    ZSTD_DDict *words;
+    ZSTD_DDict *words[DICTIONARIES];
     struct buf text;
 };
 
@@ -108,34 +128,37 @@ void unpacker_free(struct unpacker *u)
     if (!u)
         return;
     ZSTD_freeDCtx(u->context);
-    ZSTD_freeDDict(u->words);
+    for (int i = 0; i < DICTIONARIES; i++)
+        ZSTD_freeDDict(u->words[i]);
     buf_free(&u->text);
     free(u);
 }
 
-/* 150 KB, for walks that meet no frame. */
-static bool make_context(struct unpacker *u)
+/* 150 KB, for walks that meet no frame. number 0: no dictionary. */
+static bool make_context(struct unpacker *u, int number)
 {
     if (!u->context)
         u->context = ZSTD_createDCtx();
-    if (!u->words)
-        u->words = ZSTD_createDDict(WORDS, sizeof WORDS - 1);
-    return u->context && u->words;
+    if (number && !u->words[number - 1]) {
+        struct str words = dictionary(number - 1);
+        u->words[number - 1] = ZSTD_createDDict(words.p, words.n);
+    }
+    return u->context && (!number || u->words[number - 1]);
 }
 
 static int unpack(struct unpacker *u, struct str blob, struct str *out, struct err *e)
 {
-    bool has_words = blob.n && blob.p[0] == DICTIONARY;
-    struct str frame = str_slice(blob, has_words, blob.n);
+    int number = blob.n && blob.p[0] > 0 && blob.p[0] <= DICTIONARIES ? blob.p[0] : 0;
+    struct str frame = str_slice(blob, number != 0, blob.n);
     unsigned long long size = ZSTD_getFrameContentSize(frame.p, frame.n);
     buf_reset(&u->text);
     if (size > MAX_TEXT) /* unknown and error are larger than any size */
         return err_set(e, ERR_CORRUPT, "a stored output is not a zstd frame of at most %d bytes",
                        MAX_TEXT);
-    if (!make_context(u) || !buf_reserve(&u->text, (size_t)size + 1))
+    if (!make_context(u, number) || !buf_reserve(&u->text, (size_t)size + 1))
         return err_set(e, ERR_NOMEM, "no memory to unpack an output");
     size_t n = ZSTD_decompress_usingDDict(u->context, u->text.p, (size_t)size, frame.p, frame.n,
-                                          has_words ? u->words : NULL);
+                                          number ? u->words[number - 1] : NULL);
     if (ZSTD_isError(n))
         return err_set(e, ERR_CORRUPT, "a stored output is damaged: %s", ZSTD_getErrorName(n));
     *out = (struct str){u->text.p, n};

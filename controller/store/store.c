@@ -22,10 +22,10 @@ struct store {
     struct db *db;
     int lock_fd; /* -1 for a reader */
     uint64_t next_ord;
-    struct {
+    struct kept_statement {
         const char *sql;
         struct db_stmt *stmt;
-    } kept[MAX_STATEMENTS];
+    } kept[MAX_STATEMENTS]; /* what every row needs is soon in front */
     uint32_t n_kept;
 };
 
@@ -217,11 +217,21 @@ int store_last_ord(struct store *s, uint64_t *out, struct err *e)
     return rc;
 }
 
+static void move_ahead(struct store *s, uint32_t i)
+{
+    struct kept_statement found = s->kept[i];
+    if (i == 0)
+        return;
+    s->kept[i] = s->kept[i - 1];
+    s->kept[i - 1] = found;
+}
+
 int store_statement(struct store *s, const char *sql, struct db_stmt **out, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_kept; i++) {
         if (s->kept[i].sql == sql) {
             *out = s->kept[i].stmt;
+            move_ahead(s, i);
             return ERR_OK;
         }
     }
