@@ -1,4 +1,5 @@
-/* controller/stats/admission_test.c - order, holes, deadlines, duplicates, restarts. */
+/* controller/stats/admission_test.c - order, holes, deadlines, duplicates, restarts; and the whole
+ * against a queue that goes through every row. */
 #include "controller/stats/admission.h"
 
 #include <setjmp.h>
@@ -7,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
+
+#include "common/rng.h"
 
 enum { DEADLINE = 1000 };
 
@@ -152,9 +155,103 @@ static void test_full_queue_gives_up_the_hole(void **state)
     assert_int_equal(taken, ADMISSION_HELD + 20);
 }
 
+/* The same law the slow way: every row is gone through at every call. */
+enum { SOURCES = 3, AHEAD = 500 };
+struct plain_queue {
+    struct unit_row held[ADMISSION_HELD];
+    uint32_t n;
+    uint64_t next[SOURCES];
+};
+
+static uint32_t find_plain(const struct plain_queue *q, const struct unit_row *row)
+{
+    uint32_t i = 0;
+    while (i < q->n && (q->held[i].source != row->source || q->held[i].admission != row->admission))
+        i++;
+    return i;
+}
+
+static void remove_plain(struct plain_queue *q, uint32_t i)
+{
+    memmove(&q->held[i], &q->held[i + 1], (--q->n - i) * sizeof *q->held);
+}
+
+static bool put_plain(struct plain_queue *q, const struct unit_row *row)
+{
+    if (row->admission < q->next[row->source] || find_plain(q, row) < q->n)
+        return false;
+    if (q->n == ADMISSION_HELD)
+        remove_plain(q, 0);
+    q->held[q->n++] = *row;
+    return true;
+}
+
+static bool give_plain(struct plain_queue *q, struct unit_row *out)
+{
+    for (uint32_t i = 0; i < q->n; i++) {
+        uint64_t *next = &q->next[q->held[i].source];
+        if (q->held[i].admission != *next && (*next || q->held[i].admission != 1))
+            continue;
+        *out = q->held[i];
+        *next = out->admission + 1;
+        remove_plain(q, i);
+        return true;
+    }
+    return false;
+}
+
+static bool take_plain(struct plain_queue *q, uint64_t now_us, struct unit_row *out)
+{
+    if (give_plain(q, out))
+        return true;
+    if (q->n == 0 || (now_us - q->held[0].committed_us < DEADLINE && q->n < ADMISSION_HELD))
+        return false;
+    const struct unit_row *low = &q->held[0];
+    for (uint32_t i = 0; i < q->n; i++)
+        if (q->held[i].source == low->source && q->held[i].admission < low->admission)
+            low = &q->held[i];
+    q->next[low->source] = low->admission;
+    return give_plain(q, out);
+}
+
+/* Hundreds wait, some come twice, some never; now and then the queue is read again, as after a
+ * restart: what is not of the state is gone. */
+static void test_as_the_plain_way(void **state)
+{
+    (void)state;
+    static struct admission_queue q;
+    static struct plain_queue plain;
+    uint64_t begun[SOURCES] = {0}, n_given = 0;
+    uint32_t most = 0;
+    struct rng r;
+    rng_seed(&r, 11);
+    for (uint64_t now_us = 1; now_us < 12000; now_us++) {
+        struct unit_row one = {.source = rng_below(&r, SOURCES), .committed_us = now_us}, got, want;
+        begun[one.source] += rng_below(&r, 2);
+        one.admission = 1 + begun[one.source] + rng_below(&r, AHEAD);
+        assert_int_equal(admission_put(&q, &one), put_plain(&plain, &one));
+        most = plain.n > most ? plain.n : most;
+        bool is_given = true;
+        while (is_given) {
+            is_given = take_plain(&plain, now_us, &want);
+            assert_int_equal(admission_take(&q, now_us, DEADLINE, &got), is_given);
+            n_given += is_given;
+            if (is_given)
+                assert_true(got.source == want.source && got.admission == want.admission &&
+                            got.committed_us == want.committed_us);
+        }
+        assert_int_equal(q.n_held, plain.n);
+        if (rng_below(&r, 500) == 0)
+            memset((char *)&q + offsetof(struct admission_queue, is_settled), 0,
+                   sizeof q - offsetof(struct admission_queue, is_settled));
+    }
+    assert_true(n_given > 2000 && most > 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_the_plain_way),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_counting_from_zero),
         cmocka_unit_test(test_hole_until_deadline),
