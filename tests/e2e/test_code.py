@@ -33,7 +33,7 @@ class Worker:
 
     def send(self, code, tests="assert True", program=(PYTHON,), **limits):
         question = {"id": "q", "code": code, "tests": tests, "program": program, "readable": [],
-                    "cpu_seconds": 5, "wall_ms": int(20000 * SLOW), "memory_mib": 512, **limits}
+                    "cpu_seconds": 5, "wall_ms": int(120000 * SLOW), "memory_mib": 512, **limits}
         self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
 
@@ -102,7 +102,7 @@ def test_limits(worker, code, limits, reasons):
     start = time.monotonic()
     answer = worker.ask(code, **limits)
     assert answer["pass"] is False and answer["reason"] in reasons, answer
-    assert time.monotonic() - start < 30 * SLOW
+    assert time.monotonic() - start < 150 * SLOW
     assert worker.ask("x = 1") == {"pass": True} and not worker.children()
 
 
