@@ -26,11 +26,14 @@ INLINE i16 coarse_start(enum panel_layout layout, const struct quant_block *x)
     return layout == PANEL_8 ? i_set(x->minus_sum) : i_zero();
 }
 
-/* 128 * coarse; the middle of q where it is 8. */
-INLINE i16 fine_start(enum panel_layout layout, i16 coarse, const struct quant_block *x)
+/* 128 * coarse; the middle of q where it is 8. Of nibbles coarse is at most 12 * 15 * 127 and fits
+ * 16 bits; a single token, which waits for words rather than for ports, takes the shorter shift. */
+INLINE i16 fine_start(enum panel_layout layout, i16 coarse, const struct quant_block *x,
+                      bool is_tile)
 {
-    return layout == PANEL_4 ? i_add_times_128(i_set(x->minus_eight_sums), coarse)
-                             : i_times_128(coarse);
+    if (layout == PANEL_4)
+        return i_add_times_128(i_set(x->minus_eight_sums), coarse);
+    return is_tile && layout == PANEL_4_OFFSET ? i_few_times_128(coarse) : i_times_128(coarse);
 }
 
 /* One of the words with coarse values, of packed weights. */
@@ -49,7 +52,7 @@ INLINE i16 dot_packed(enum panel_layout layout, const uint8_t *words, const stru
     UNROLL(4)
     for (int i = 0; i < WIDE_WORDS; i++)
         sum = dot_word(layout, sum, wide_word(layout, words, x, i), x->coarse[i]);
-    sum = fine_start(layout, sum, x);
+    sum = fine_start(layout, sum, x, false);
     const bool is_packed = panel_has_nibbles(layout);
     UNROLL(4)
     for (int j = 0; j < 4; j++) {
@@ -105,7 +108,7 @@ INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[TILE_GROUP
         for (int i = 0; i < WIDE_WORDS; i++)
             coarse =
                 dot_word(layout, coarse, b_load(w[k] + (size_t)x[t].word[i] * 8), x[t].coarse[i]);
-        sum[k][t] = fine_start(layout, coarse, x + t);
+        sum[k][t] = fine_start(layout, coarse, x + t, true);
     }
     UNROLL(8)
     for (uint32_t j = 0; j < 8; j++) {

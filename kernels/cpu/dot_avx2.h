@@ -23,6 +23,7 @@ INLINE i16 i_times_128(i16 x)
 {
     return (i16){_mm256_slli_epi32(x.a, 7), _mm256_slli_epi32(x.b, 7)};
 }
+#define i_few_times_128 i_times_128
 INLINE v16 i_to_v(i16 x)
 {
     return (v16){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};

@@ -21,6 +21,7 @@ INLINE i16 i_times_128(i16 a)
 {
     EACH_LANE(i16, 128 * a.x[i]);
 }
+#define i_few_times_128 i_times_128
 /* sum + 128 * x; x within 16 bits. */
 INLINE i16 i_add_times_128(i16 sum, i16 x)
 {
