@@ -31,6 +31,7 @@ struct intake_item {
     struct feedback feedback;
     struct str frame; /* of a refused one */
     struct err why;
+    size_t held_bytes; /* of the arena when it was decoded: the receiver's, whoever adds to it */
 };
 void intake_item_init(struct intake_item *x);
 void intake_item_fini(struct intake_item *x);

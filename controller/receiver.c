@@ -102,7 +102,8 @@ static void decode(struct receiver *r, enum packing when, struct intake_item *x)
 {
     intake_decode(r->packer, r->frame.bytes, when, x);
     bus_message_free(&r->frame);
-    atomic_fetch_add(&r->held_bytes, x->arena.used_bytes);
+    x->held_bytes = x->arena.used_bytes;
+    atomic_fetch_add(&r->held_bytes, x->held_bytes);
 }
 
 static bool has_room(struct receiver *r)
@@ -160,7 +161,7 @@ struct intake_item *receiver_take(struct receiver *r, int timeout_ms)
 
 void receiver_give_back(struct receiver *r, struct intake_item *x)
 {
-    atomic_fetch_sub(&r->held_bytes, x->arena.used_bytes);
+    atomic_fetch_sub(&r->held_bytes, x->held_bytes);
     if (x->arena.used_bytes > KEPT_ITEM_BYTES)
         arena_free(&x->arena);
     if (!r->is_running && !r->warm)
