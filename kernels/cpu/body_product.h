@@ -139,6 +139,8 @@ static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct
         for (uint32_t tile = 0; tile < s->n; tile++) {
             for (uint32_t k = 0; k < c.n_groups; k++)
                 c.sum[k] = k < n ? s->sum[tile][first + k] : s->spare;
+            if (TILE_GROUPS > 2 && is_cut && chunk + 1 == n_chunks)
+                fetch_rows(p, s, tile, first, n);
             run_tile(p, layout, s, tile, &c);
             if (chunk + 1 == n_chunks && first + n == p->n_groups)
                 STORES[p->mode](p, s, tile); /* while the next tile is computed */
