@@ -44,7 +44,7 @@ INLINE void store_mode(const struct product *p, enum product_mode mode, const st
 }
 
 /* Fetches what n groups from `first` on will write of a tile's rows, long gone from the near
- * caches: 512 tokens take 2.5% less, 64 1%. Gated rows go to scratch, which is near. */
+ * caches: 512 tokens take 1% less. Gated rows go to scratch, which is near. */
 INLINE void fetch_rows(const struct product *p, const struct slab *s, uint32_t tile, uint32_t first,
                        uint32_t n)
 {
