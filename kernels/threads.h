@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct team;
@@ -34,7 +35,22 @@ void team_run(struct team *t, void (*body)(void *arg), void *arg);
 /* On the leader, inside a body: fn for each of n_shares, at most TEAM_MAX_SHARES. Returns when all
  * are done. */
 void team_each(struct team *t, uint32_t n_shares, team_fn fn, void *arg);
-/* The same, an item at a time, of any number. */
+/* The same without waiting: the job begins when those before it are over, in this call or in the
+ * next one of these, of team_join or at the end of the body; so threads go from one job to the
+ * next without the leader's word. */
+enum { TEAM_ARG_BYTES = 256 };
+struct team_job {
+    uint32_t n_shares;
+    team_fn fn;
+    const void *arg; /* n_bytes of it are kept, at most TEAM_ARG_BYTES */
+    size_t n_bytes;
+    const void *first; /* first_bytes that every thread reads first: fetched while it waits */
+    size_t first_bytes;
+};
+void team_post(struct team *t, const struct team_job *job);
+/* On the leader: all jobs are over. */
+void team_join(struct team *t);
+/* team_each, an item at a time, of any number. */
 void team_each_item(struct team *t, uint32_t n,
                     void (*fn)(void *arg, uint32_t item, uint32_t thread), void *arg);
 /* A good number of shares for `count` equal items: some for each thread, at most count. */

@@ -23,10 +23,7 @@ static uint32_t qkv_width(const struct kern_attn_shape *s)
 
 static void each_of(struct kern_device *d, uint32_t n, team_fn fn, void *arg)
 {
-    if (n < FEW_TOKENS)
-        fn(arg, 0, 1, 0);
-    else
-        team_each(d->team, team_shares(d->team, n), fn, arg);
+    team_each(d->team, n < FEW_TOKENS ? 1 : team_shares(d->team, n), fn, arg);
 }
 
 /* Cosines, then sines, of a token. */
@@ -55,6 +52,7 @@ static void turn_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t thr
 
 void cpu_begin(struct kern_device *d, const struct kern_step *step, struct kern_kv *kv)
 {
+    team_join(d->team);
     d->step = step;
     d->kv = kv;
     cpu_plan_attention(d);

@@ -2,7 +2,7 @@
  * Included after body_tile.h and body_store.h. TILE_RUN tokens of a tile, at most, have their sums
  * in registers together. */
 
-enum tile_kind { KIND_ONE, KIND_FIRST, KIND_LATER, TILE_KINDS };
+enum tile_kind { KIND_FIRST, KIND_LATER, TILE_KINDS };
 
 INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
                       uint32_t n_g, uint32_t n_t)
@@ -37,27 +37,6 @@ INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct
                      uint32_t n_g,
                      uint32_t n_t){TILE_CASE(4) TILE_CASE(3) TILE_CASE(2) TILE_CASE(1)}
 
-INLINE void tile_one(enum panel_layout layout, const struct tile *c, uint32_t n_g)
-{
-    v16 own[TILE_GROUPS];
-    UNROLL(4)
-    for (uint32_t k = 0; k < n_g; k++)
-        own[k] = v_set(0);
-    one_quant(layout, c, n_g, own);
-    UNROLL(4)
-    for (uint32_t k = 0; k < n_g; k++)
-        c->sum[k][0] = own[k];
-}
-
-#define TILE_ONE(name, layout)                                                                     \
-    static void name(const struct tile *c, uint32_t n_t)                                           \
-    {                                                                                              \
-        (void)n_t;                                                                                 \
-        if (TILE_GROUPS <= 2 || c->n_groups == TILE_GROUPS)                                        \
-            tile_one(layout, c, TILE_GROUPS);                                                      \
-        else                                                                                       \
-            tile_one(layout, c, FEW_GROUPS);                                                       \
-    }
 #define TILE(name, layout, kind)                                                                   \
     static void name(const struct tile *c, uint32_t n_t)                                           \
     {                                                                                              \
@@ -66,10 +45,6 @@ INLINE void tile_one(enum panel_layout layout, const struct tile *c, uint32_t n_
         else                                                                                       \
             tile_run(layout, kind, c, FEW_GROUPS, n_t);                                            \
     }
-TILE_ONE(one_4_offset, PANEL_4_OFFSET)
-TILE_ONE(one_4, PANEL_4)
-TILE_ONE(one_8_offset, PANEL_8_OFFSET)
-TILE_ONE(one_8, PANEL_8)
 TILE(first_4_offset, PANEL_4_OFFSET, KIND_FIRST)
 TILE(first_4, PANEL_4, KIND_FIRST)
 TILE(first_8_offset, PANEL_8_OFFSET, KIND_FIRST)
@@ -84,13 +59,13 @@ TILE(any_bf16, PANEL_BF16, KIND_LATER)
 
 typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
 static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
-    [PANEL_4_OFFSET] = {one_4_offset, first_4_offset, later_4_offset},
-    [PANEL_4] = {one_4, first_4, later_4},
-    [PANEL_8_OFFSET] = {one_8_offset, first_8_offset, later_8_offset},
-    [PANEL_8] = {one_8, first_8, later_8},
-    [PANEL_F32] = {any_f32, any_f32, any_f32},
-    [PANEL_F16] = {any_f16, any_f16, any_f16},
-    [PANEL_BF16] = {any_bf16, any_bf16, any_bf16}};
+    [PANEL_4_OFFSET] = {first_4_offset, later_4_offset},
+    [PANEL_4] = {first_4, later_4},
+    [PANEL_8_OFFSET] = {first_8_offset, later_8_offset},
+    [PANEL_8] = {first_8, later_8},
+    [PANEL_F32] = {any_f32, any_f32},
+    [PANEL_F16] = {any_f16, any_f16},
+    [PANEL_BF16] = {any_bf16, any_bf16}};
 
 /* Group `from` of p as group `to` of a tile. */
 static void set_group(const struct product *p, uint32_t from, uint32_t to, struct slab *s,
@@ -117,9 +92,8 @@ static void run_tile(const struct product *p, enum panel_layout layout, const st
     c->value = p->x->value + (size_t)s->start[tile] * c->cols;
     for (uint32_t t = 0; t < n; t += TILE_RUN) {
         bool is_first = tile == 0 && t == 0;
-        enum tile_kind kind = p->n_tok == 1 ? KIND_ONE : is_first ? KIND_FIRST : KIND_LATER;
         c->slot = t;
-        TILES[layout][kind](c, n - t < TILE_RUN ? n - t : TILE_RUN);
+        TILES[layout][is_first ? KIND_FIRST : KIND_LATER](c, n - t < TILE_RUN ? n - t : TILE_RUN);
     }
 }
 
@@ -165,7 +139,7 @@ static uint32_t groups_together(const struct product *p, uint32_t first)
     return rest >= FEW_GROUPS && is_alike(p, first, FEW_GROUPS) ? FEW_GROUPS : 1;
 }
 
-static void rows_product(const struct product *p)
+static void slabs_product(const struct product *p)
 {
     struct slab s;
     for (s.first = p->tiles.from; s.first < p->tiles.to; s.first += SLAB_TILES) {
@@ -178,4 +152,79 @@ static void rows_product(const struct product *p)
             run_slab(p, i, n, &s);
         }
     }
+}
+
+/* Of a unit, the row of group k. */
+INLINE void store_one(const struct product *p, uint32_t unit, uint32_t k, v16 row)
+{
+    uint32_t n_rows = unit + 1 < p->n_units ? LANES : p->n_rows[k];
+    store_rows(p->out[k] + (size_t)unit * p->step * LANES, row, n_rows, p->mode == PRODUCT_ADD);
+}
+
+INLINE void store_unit(const struct product *p, uint32_t unit, const v16 sum[MAX_GROUPS])
+{
+    if (p->mode == PRODUCT_GATE_SILU)
+        store_one(p, unit, 0, gated(PRODUCT_GATE_SILU, sum[0], sum[1]));
+    else if (p->mode == PRODUCT_GATE_GELU)
+        store_one(p, unit, 0, gated(PRODUCT_GATE_GELU, sum[0], sum[1]));
+    else
+        for (uint32_t k = 0; k < p->n_groups; k++)
+            store_one(p, unit, k, sum[k]);
+}
+
+/* Groups `first` and, where TILE_GROUPS is more than one, the next one. */
+INLINE void sum_groups(enum panel_layout layout, const struct product *p, uint32_t unit,
+                       uint32_t first, struct tile *c, v16 sum[MAX_GROUPS])
+{
+    v16 own[TILE_GROUPS];
+    UNROLL(2)
+    for (uint32_t k = 0; k < FEW_GROUPS; k++) {
+        uint32_t from = first + k < p->n_groups ? first + k : first;
+        const struct panel *panel = p->panel[from];
+        c->scales[k] = panel->data + (p->group[from] + unit * p->step) * panel->group_bytes;
+        c->words[k] = c->scales[k] + panel->words_at;
+        c->ahead[k] = unit + 1 < p->n_units ? c->scales[k] + p->step * panel->group_bytes
+                                            : p->ahead[from];
+        own[k] = v_set(0);
+    }
+    one_quant(layout, c, FEW_GROUPS, own);
+    UNROLL(2)
+    for (uint32_t k = 0; k < FEW_GROUPS; k++)
+        sum[first + k] = own[k];
+}
+
+/* One token: units go by one after the other, with little between them; a unit of SmolLM2 takes a
+ * third of a microsecond. */
+INLINE void units_product(enum panel_layout layout, const struct product *p)
+{
+    struct tile c = {.is_far = p->is_far, .cols = p->panel[0]->cols, .x = p->x->quant};
+    for (uint32_t unit = 0; unit < p->n_units; unit++) {
+        v16 sum[MAX_GROUPS];
+        for (uint32_t k = 0; k < p->n_groups; k += FEW_GROUPS)
+            sum_groups(layout, p, unit, k, &c, sum);
+        store_unit(p, unit, sum);
+    }
+}
+
+#define UNITS(name, layout)                                                                        \
+    static void name(const struct product *p)                                                      \
+    {                                                                                              \
+        units_product(layout, p);                                                                  \
+    }
+UNITS(units_4_offset, PANEL_4_OFFSET)
+UNITS(units_4, PANEL_4)
+UNITS(units_8_offset, PANEL_8_OFFSET)
+UNITS(units_8, PANEL_8)
+static void (*const UNITS_OF[])(const struct product *p) = {[PANEL_4_OFFSET] = units_4_offset,
+                                                            [PANEL_4] = units_4,
+                                                            [PANEL_8_OFFSET] = units_8_offset,
+                                                            [PANEL_8] = units_8};
+
+static void rows_product(const struct product *p)
+{
+    enum panel_layout layout = p->panel[0]->layout;
+    if (p->n_units > 0)
+        UNITS_OF[layout](p);
+    else
+        slabs_product(p);
 }

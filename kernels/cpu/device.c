@@ -88,7 +88,7 @@ static bool take_scratch(struct kern_device *d)
 {
     size_t n_gated = (size_t)QUANT * (d->max_tok > BATCH_BLOCKS ? d->max_tok : BATCH_BLOCKS);
     d->scratch = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->scratch);
-    d->made = memory_take(&d->scratch_memory, team_size(d->team), sizeof *d->made);
+    d->made = memory_take(&d->scratch_memory, 2 * (size_t)team_size(d->team), sizeof *d->made);
     for (uint32_t i = 0; d->scratch && i < team_size(d->team); i++) {
         d->scratch[i].gated = memory_take(&d->scratch_memory, n_gated, sizeof(float));
         if (!d->scratch[i].gated)
@@ -271,14 +271,14 @@ static void cpu_each(struct kern_device *d, uint32_t n,
 
 static void cpu_write(struct kern_device *d, struct kern_buffer *b, const float *src, uint32_t n)
 {
-    (void)d;
+    team_join(d->team);
     b->n_quant = 0;
     memcpy(b->data, src, (size_t)n * b->width * sizeof *src);
 }
 
 static void cpu_read(struct kern_device *d, const struct kern_buffer *b, float *dst, uint32_t n)
 {
-    (void)d;
+    team_join(d->team);
     for (uint32_t t = 0; t < n; t++)
         cpu_row(d, b, t, dst + (size_t)t * b->width);
 }

@@ -64,6 +64,8 @@ enum { BATCH_BLOCKS = 4 * LANES };
 struct thread_scratch {
     struct activations own; /* of a single token, made by each thread for itself */
     uint64_t job;           /* whose they are */
+    uint64_t run_job;
+    struct team_range run; /* units of that job that are the thread's own */
     float *gated;           /* rows of gate_up on their way into blocks: see product.c */
     float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
     uint32_t *words;        /* [2 * d_head][MAX_QUERIES] */
@@ -88,7 +90,7 @@ struct kern_device {
     struct kern_kv *kv;
     struct activations shared; /* [max_tok] rows */
     struct thread_scratch *scratch;
-    struct progress *made; /* of a thread's span */
+    struct progress *made; /* of a thread's span; two, for a product and the next one */
     struct attention attention;
     uint64_t serial; /* of the last product */
 };

@@ -114,14 +114,17 @@ enum product_mode {
     PRODUCT_GATE_GELU  /* gelu(gate) * up */
 };
 
-/* One to MAX_GROUPS groups of 16 rows, of as many columns, against n_tok tokens. */
+/* One to MAX_GROUPS groups of 16 rows, of as many columns, against n_tok tokens; or, of a single
+ * token, units of such groups. */
 struct product {
     enum product_mode mode;
     uint32_t n_groups;
     const struct panel *panel[MAX_GROUPS];
     uint32_t group[MAX_GROUPS];
-    uint32_t n_rows[MAX_GROUPS];      /* of the group that exist, 1..16 */
-    const uint8_t *ahead[MAX_GROUPS]; /* groups that the thread reads next, to be fetched */
+    uint32_t n_units; /* of one token with quantised weights: so many on end, of n_groups each */
+    uint32_t step;    /* groups from unit to unit */
+    uint32_t n_rows[MAX_GROUPS];      /* of the last unit's groups that exist, 1..16 */
+    const uint8_t *ahead[MAX_GROUPS]; /* groups that the thread reads after them */
     float *out[MAX_GROUPS];           /* of the group's first row and token 0 */
     size_t out_stride;                /* floats from token to token */
     const struct activations *x;

@@ -41,6 +41,7 @@ static void route(struct kern_device *d, const struct kern_buffer *x, const stru
 {
     const struct kern_mix_shape *s = &m->shape;
     cpu_project(d, x, norm, experts->router, &m->score);
+    team_join(d->team);
     for (uint32_t t = 0; t < d->step->n_tok; t++)
         route_token(s, m->score.data + (size_t)t * s->n_expert, m->expert + t * s->n_used,
                     m->weight + t * s->n_used);
@@ -74,6 +75,7 @@ static void gate_up(struct kern_device *d, struct kern_mixer *m, const struct ke
     d->step = &part;
     m->hidden.width = w->part[0].rows;
     cpu_gate_up(d, &m->in, norm, w, m->shape.gate, &m->hidden);
+    team_join(d->team);
     d->step = whole;
 }
 
@@ -84,6 +86,7 @@ static void add_down(struct kern_device *d, struct kern_mixer *m, const struct k
     d->step = &part;
     m->out.width = w->rows;
     cpu_project(d, &m->hidden, NULL, w, &m->out);
+    team_join(d->team);
     d->step = whole;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t pair = m->pair[k];
@@ -96,6 +99,7 @@ static void add_down(struct kern_device *d, struct kern_mixer *m, const struct k
 
 static void clear(const struct kern_device *d, struct kern_buffer *y)
 {
+    team_join(d->team);
     y->n_quant = 0;
     memset(y->data, 0, (size_t)d->step->n_tok * y->width * sizeof *y->data);
 }
@@ -147,6 +151,7 @@ void cpu_mix_down(struct kern_device *d, const struct kern_buffer *h, struct ker
 
 void cpu_add(struct kern_device *d, const struct kern_buffer *y, struct kern_buffer *x)
 {
+    team_join(d->team);
     for (size_t i = 0; i < (size_t)d->step->n_tok * x->width; i++)
         x->data[i] += y->data[i];
 }

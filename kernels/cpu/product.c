@@ -17,7 +17,7 @@ enum { PIECE_TOKENS = 8 };     /* made ready together: whole groups of blocks of
 struct job {
     struct kern_device *d;
     const struct kern_matrix *w;
-    const struct kern_norm *norm;
+    struct kern_norm norm;       /* without a weight: none */
     const float *x;              /* [., width] */
     struct quant_block *x_quant; /* not NULL: in place of x */
     uint32_t width, n_tok;
@@ -28,7 +28,9 @@ struct job {
     struct quant_block *out_quant; /* not NULL: in place of out */
     uint64_t serial;               /* number of this job, so that a thread prepares a token once */
     uint32_t n_spans, row_shares;  /* of tokens; shares of each */
+    struct progress *made;         /* [n_spans] */
 };
+_Static_assert(sizeof(struct job) <= TEAM_ARG_BYTES, "posted");
 
 /* Of token t of n_tok, its first block among those of struct activations. */
 static size_t block_index(const struct kern_device *d, uint32_t n_tok, uint32_t t, uint32_t cols)
@@ -81,8 +83,8 @@ static const float *input_row(const struct job *j, uint32_t t, const struct acti
 
 static void prepare_floats(const struct job *j, const float *x, float *value)
 {
-    if (j->norm)
-        j->d->isa->norm(x, j->norm->weight->data, j->norm->eps, j->width, value);
+    if (j->norm.weight)
+        j->d->isa->norm(x, j->norm.weight->data, j->norm.eps, j->width, value);
     else if (x != value)
         memcpy(value, x, j->width * sizeof *value);
 }
@@ -93,9 +95,9 @@ static void prepare(const struct job *j, struct team_range tokens, const struct 
     const float *x[QUANT_ROWS];
     struct quant_block *out[QUANT_ROWS];
     struct quant_rows rows = {.cols = j->width, .x = x, .out = out};
-    if (j->norm) {
-        rows.weight = j->norm->weight->data;
-        rows.eps = j->norm->eps;
+    if (j->norm.weight) {
+        rows.weight = j->norm.weight->data;
+        rows.eps = j->norm.eps;
     }
     for (uint32_t t = tokens.from; t < tokens.to; t++) {
         x[rows.n] = input_row(j, t, a);
@@ -124,7 +126,7 @@ static struct team_range tokens_of(const struct job *j, uint32_t span)
  * are made. The thread whose span it is finds nobody to wait for. */
 static void prepare_span(const struct job *j, uint32_t span)
 {
-    struct progress *p = &j->d->made[span];
+    struct progress *p = &j->made[span];
     struct team_range tokens = tokens_of(j, span);
     uint32_t count = tokens.to - tokens.from, n = (count + PIECE_TOKENS - 1) / PIECE_TOKENS;
     uint32_t threads = j->n_spans > 1 ? 1 : team_size(j->d->team);
@@ -217,7 +219,8 @@ static void place_rows(const struct job *j, struct product *p)
     for (uint32_t k = 0; k < p->n_groups; k++) {
         uint32_t part = (uint32_t)(p->panel[k] - j->w->part);
         uint32_t first = is_gate(j->mode) ? 0 : j->w->first_row[part];
-        p->n_rows[k] = rows_of(p->panel[k], p->group[k]);
+        uint32_t last = p->group[k] + (p->n_units > 0 ? (p->n_units - 1) * p->step : 0);
+        p->n_rows[k] = rows_of(p->panel[k], last);
         p->out[k] = j->out + first + (size_t)p->group[k] * LANES;
     }
 }
@@ -242,10 +245,18 @@ static uint32_t n_spans(const struct kern_device *d, uint32_t n_tok)
 }
 
 /* With many tokens a tile's units are work enough for a share: the last one is short and nobody
- * waits long for it. With few, shares are runs of units, read in long sequences. With one a large
- * matrix is cut into FEW_RUNS times as many: of 1.1B a token takes 24.1 ms with 1, 22.3 with 4,
- * 24.3 with 16 and 24.5 without a limit. */
-enum { FEW_RUNS = 4 };
+ * waits long for it. With few, shares are runs of units, read in long sequences. With one, ONE_RUNS
+ * for each thread, since to take a share costs as much as a third of a unit; of a large matrix
+ * FEW_RUNS times as many: of 1.1B a token takes 24.1 ms with 8, 22.3 with 32, 24.3 with 128 and
+ * 24.5 without a limit. */
+enum { ONE_RUNS = 2, FEW_RUNS = 8 };
+static uint32_t one_shares(const struct kern_device *d, uint32_t pieces, uint64_t fine)
+{
+    uint64_t few = (uint64_t)team_size(d->team) * ONE_RUNS, most = few * FEW_RUNS;
+    uint64_t n = fine < few ? few : fine < most ? fine : most;
+    return n < pieces ? (uint32_t)n : pieces;
+}
+
 static uint32_t n_shares(const struct job *j, const struct kern_matrix *w, bool is_gate)
 {
     uint32_t pieces = n_pieces(w, is_gate), few = team_shares(j->d->team, pieces);
@@ -254,8 +265,8 @@ static uint32_t n_shares(const struct job *j, const struct kern_matrix *w, bool 
     uint32_t most = is_gate ? pieces : tile_shares(j->d, pieces, threads);
     most = most < TEAM_MAX_SHARES ? most : TEAM_MAX_SHARES;
     if (n_tok == 1)
-        most = few * FEW_RUNS < pieces ? few * FEW_RUNS : pieces;
-    else if (is_gate && n_tok < LANES) /* as many blocks as are ranked together */
+        return one_shares(j->d, pieces, fine);
+    if (is_gate && n_tok < LANES) /* as many blocks as are ranked together */
         most = (pieces * n_tok + LANES - 1) / LANES;
     return fine <= few ? few : fine < most ? (uint32_t)fine : most;
 }
@@ -283,6 +294,8 @@ static bool find_next(const struct job *j, uint32_t thread, struct product *p)
         return false;
     bool is_gate = w->n_parts == 2;
     struct team_range own = own_units(j, w, is_gate, thread);
+    for (size_t i = 0; w->next && i < sizeof *w; i += 64)
+        __builtin_prefetch((const uint8_t *)w->next + i);
     if (own.from < own.to)
         (void)find_units(j, w, is_gate, own, p);
     return own.from < own.to;
@@ -303,7 +316,7 @@ static void look_ahead(const struct product *next, struct product *p)
 /* Whether the input is what the product works on. */
 static bool is_ready(const struct job *j)
 {
-    return j->x_quant && !j->norm && !j->w->has_float;
+    return j->x_quant && !j->norm.weight && !j->w->has_float;
 }
 
 /* Of one token every thread makes the activations itself: cheaper than waiting for one another. */
@@ -368,6 +381,21 @@ static void quantise_run(const struct job *j, struct team_range tiles, struct te
         flush(&b);
 }
 
+/* Of a single token, all units from p's on that go the same way: both groups of one layout, and in
+ * one part of the matrix. How many; 0: p alone, the general way. */
+static uint32_t count_alike(const struct job *j, uint32_t n_left, struct product *p)
+{
+    const struct panel *a = p->panel[0], *b = p->panel[p->n_groups - 1];
+    bool gate = is_gate(j->mode);
+    if (j->n_tok != 1 || !panel_is_quantised(a->layout) || a->layout != b->layout)
+        return 0;
+    uint32_t full = gate ? n_left : (a->n_groups - p->group[0]) / 2;
+    p->step = gate ? 1 : 2;
+    if (p->n_groups == 1)
+        return 1;
+    return full < n_left ? full : n_left;
+}
+
 /* The units of a run; `end` is where the thread's own end. */
 static void compute_run(const struct job *j, struct team_range units, uint32_t end, uint32_t thread,
                         struct product *p)
@@ -376,6 +404,9 @@ static void compute_run(const struct job *j, struct team_range units, uint32_t e
     float *gated = j->d->scratch[thread].gated;
     for (uint32_t unit = units.from, after; unit < units.to; unit = after) {
         after = find_units(j, j->w, gate, (struct team_range){unit, units.to}, p);
+        p->n_units = count_alike(j, units.to - unit, p);
+        if (p->n_units > 0)
+            after = unit + p->n_units;
         if (j->out_quant)
             place_run(units, unit, gated, p);
         else
@@ -415,7 +446,11 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
     struct team_range pieces =
         team_share(n_pieces(j->w, gate), share % j->row_shares, j->row_shares);
     struct team_range r = units_of(j->w, gate, pieces);
-    struct team_range own_run = own_units(j, j->w, gate, thread);
+    if (own->run_job != j->serial) {
+        own->run_job = j->serial;
+        own->run = own_units(j, j->w, gate, thread);
+    }
+    struct team_range own_run = own->run;
     uint32_t end = r.from >= own_run.from && r.from < own_run.to ? own_run.to : r.to;
     while (r.from < r.to) {
         uint32_t to = r.from + run_units(j, r);
@@ -432,11 +467,19 @@ static void run_job(struct job *j)
     j->serial = ++j->d->serial;
     j->n_spans = n_spans(j->d, j->n_tok);
     j->row_shares = n_shares(j, j->w, is_gate(j->mode));
+    /* The job before may be under way: it has the others. */
+    j->made = j->d->made + j->serial % 2 * team_size(team);
     for (uint32_t i = 0; i < j->n_spans; i++) {
-        atomic_init(&j->d->made[i].begun, 0);
-        atomic_init(&j->d->made[i].done, 0);
+        atomic_init(&j->made[i].begun, 0);
+        atomic_init(&j->made[i].done, 0);
     }
-    team_each(team, j->n_spans * j->row_shares, product_part, j);
+    struct team_job job = {
+        .n_shares = j->n_spans * j->row_shares, .fn = product_part, .arg = j, .n_bytes = sizeof *j};
+    if (is_prepared_alone(j) && j->norm.weight) {
+        job.first = j->norm.weight->data;
+        job.first_bytes = j->width * sizeof(float);
+    }
+    team_post(team, &job);
 }
 
 static struct job job_on(struct kern_device *d, const struct kern_buffer *in,
@@ -444,7 +487,7 @@ static struct job job_on(struct kern_device *d, const struct kern_buffer *in,
 {
     return (struct job){.d = d,
                         .w = w,
-                        .norm = norm,
+                        .norm = norm ? *norm : (struct kern_norm){0},
                         .x = in->data,
                         .x_quant = in->n_quant > 0 ? blocks_of(in) : NULL,
                         .width = in->width,
@@ -526,10 +569,7 @@ static void embed_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t th
 /* A few rows cost less than waking the others. */
 static void each_row(struct kern_device *d, team_fn fn, void *job)
 {
-    if (d->step->n_tok < 4)
-        fn(job, 0, 1, 0);
-    else
-        team_each(d->team, team_shares(d->team, d->step->n_tok), fn, job);
+    team_each(d->team, d->step->n_tok < 4 ? 1 : team_shares(d->team, d->step->n_tok), fn, job);
 }
 
 void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
