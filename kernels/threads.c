@@ -106,28 +106,26 @@ static void wake(struct word *w)
         futex(&w->value, FUTEX_WAKE, INT_MAX);
 }
 
-/* Between a store that somebody waits for and the look at who sleeps. */
-static void light_fence(const struct team *t)
+/* How many sleep that may not have seen the caller's last store. Whoever is about to sleep puts a
+ * fence into all threads; where the kernel cannot, both sides change the word, in one order. */
+static uint32_t count_sleepers(struct team *t)
 {
-    if (t->has_membarrier)
-        atomic_signal_fence(memory_order_seq_cst);
-    else
-        atomic_thread_fence(memory_order_seq_cst);
+    if (!t->has_membarrier)
+        return atomic_fetch_add(&t->event.sleepers, 0);
+    atomic_signal_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&t->event.sleepers, memory_order_relaxed);
 }
 
-/* The other side: every thread of the process is past a fence. */
-static void heavy_fence(const struct team *t)
+static void become_sleeper(struct team *t)
 {
+    atomic_fetch_add(&t->event.sleepers, 1);
     if (t->has_membarrier)
         (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    else
-        atomic_thread_fence(memory_order_seq_cst);
 }
 
 static void tell(struct team *t)
 {
-    light_fence(t);
-    if (atomic_load_explicit(&t->event.sleepers, memory_order_relaxed) == 0)
+    if (count_sleepers(t) == 0)
         return;
     atomic_fetch_add(&t->event.value, 1);
     futex(&t->event.value, FUTEX_WAKE, INT_MAX);
@@ -171,8 +169,7 @@ static void wait_until(struct team *t, bool (*is_so)(const struct team *t, uint3
         if (i >= FIRST_SPINS)
             pause_cpu();
     }
-    atomic_fetch_add(&t->event.sleepers, 1);
-    heavy_fence(t);
+    become_sleeper(t);
     for (;;) {
         uint32_t event = atomic_load(&t->event.value);
         if (is_so(t, job))
@@ -233,7 +230,7 @@ static void post(struct team *t, uint32_t job, uint32_t n_shares)
 static void fetch_job(const struct team *t, uint32_t thread, uint32_t job)
 {
     const struct slot *s = &t->slot[job % N_SLOTS];
-    __asm__ volatile("prefetchw %0" : : "m"(t->member[thread].ticket[job % N_SLOTS].value));
+    __builtin_prefetch(&t->member[thread].ticket[job % N_SLOTS], 1);
     for (size_t i = 0; i < sizeof *s; i += 64)
         __builtin_prefetch((const unsigned char *)s + i);
     uintptr_t first = atomic_load_explicit(&s->first, memory_order_relaxed);

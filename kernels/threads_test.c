@@ -54,6 +54,67 @@ static void test_each_share_once(void **state)
     }
 }
 
+/* Each job writes its number into the cells of its parity and looks for the number before in the
+ * others: one that begins early, or whose argument was not kept, finds another. */
+enum { CELLS = 24 };
+struct chain {
+    struct team *team;
+    uint32_t cell[2][CELLS]; /* plain: TSan sees a job that does not wait */
+    uint32_t posted, wrong;
+};
+struct link {
+    struct chain *chain;
+    uint32_t job, n_shares;
+};
+
+static void check_link(void *arg, uint32_t share, uint32_t n_shares, uint32_t thread)
+{
+    const struct link *l = arg;
+    struct chain *c = l->chain;
+    (void)thread;
+    if (n_shares != l->n_shares || c->cell[(l->job + 1) % 2][CELLS - 1 - share] != l->job - 1)
+        c->wrong++; /* a race, where anything is wrong at all */
+    c->cell[l->job % 2][share] = l->job;
+    for (uint32_t i = n_shares; share == 0 && i < CELLS; i++)
+        c->cell[l->job % 2][i] = l->job;
+}
+
+static void post_link(struct chain *c, uint32_t n_shares)
+{
+    struct link l = {c, ++c->posted, n_shares};
+    if (c->posted % 5 == 0)
+        team_each(c->team, n_shares, check_link, &l);
+    else
+        team_post(c->team, &(struct team_job){n_shares, check_link, &l, sizeof l, c, sizeof *c});
+    l = (struct link){NULL, 0, 0};
+}
+
+static void post_links(void *arg)
+{
+    struct chain *c = arg;
+    for (uint32_t i = 0; i < JOBS; i++)
+        post_link(c, i % CELLS + 1);
+    team_join(c->team);
+    c->wrong += c->cell[c->posted % 2][0] != c->posted;
+    post_link(c, CELLS); /* over by the end of the body */
+}
+
+static void test_posted_jobs_wait(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 0; threads <= 1; threads++) {
+        struct err e;
+        struct chain c = {0};
+        assert_ok(team_open(&c.team, threads, &e), &e);
+        for (int i = 0; i < 20; i++) {
+            team_run(c.team, post_links, &c);
+            assert_int_equal(c.cell[c.posted % 2][CELLS - 1], c.posted);
+        }
+        assert_int_equal(c.wrong, 0);
+        team_close(c.team);
+    }
+}
+
 struct places {
     struct team *team;
     int n_cores[2]; /* that a share's thread may run on */
@@ -148,9 +209,11 @@ static void test_shares_cover(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_share_once), cmocka_unit_test(test_pinned_when_it_has_all_cores),
-        cmocka_unit_test(test_closed_without_work), cmocka_unit_test(test_idle_costs_nothing),
-        cmocka_unit_test(test_shares_cover)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_share_once),
+                                       cmocka_unit_test(test_posted_jobs_wait),
+                                       cmocka_unit_test(test_pinned_when_it_has_all_cores),
+                                       cmocka_unit_test(test_closed_without_work),
+                                       cmocka_unit_test(test_idle_costs_nothing),
+                                       cmocka_unit_test(test_shares_cover)};
     return cmocka_run_group_tests_name("kernels.threads", tests, NULL, NULL);
 }

@@ -45,19 +45,14 @@ INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct
         else                                                                                       \
             tile_run(layout, kind, c, FEW_GROUPS, n_t);                                            \
     }
-TILE(first_4_offset, PANEL_4_OFFSET, KIND_FIRST)
-TILE(first_4, PANEL_4, KIND_FIRST)
-TILE(first_8_offset, PANEL_8_OFFSET, KIND_FIRST)
-TILE(first_8, PANEL_8, KIND_FIRST)
-TILE(later_4_offset, PANEL_4_OFFSET, KIND_LATER)
-TILE(later_4, PANEL_4, KIND_LATER)
-TILE(later_8_offset, PANEL_8_OFFSET, KIND_LATER)
-TILE(later_8, PANEL_8, KIND_LATER)
-TILE(any_f32, PANEL_F32, KIND_LATER)
-TILE(any_f16, PANEL_F16, KIND_LATER)
-TILE(any_bf16, PANEL_BF16, KIND_LATER)
+TILE(first_4_offset, PANEL_4_OFFSET, KIND_FIRST) TILE(first_4, PANEL_4, KIND_FIRST)
+    TILE(first_8_offset, PANEL_8_OFFSET, KIND_FIRST) TILE(first_8, PANEL_8, KIND_FIRST)
+        TILE(later_4_offset, PANEL_4_OFFSET, KIND_LATER) TILE(later_4, PANEL_4, KIND_LATER)
+            TILE(later_8_offset, PANEL_8_OFFSET, KIND_LATER) TILE(later_8, PANEL_8, KIND_LATER)
+                TILE(any_f32, PANEL_F32, KIND_LATER) TILE(any_f16, PANEL_F16, KIND_LATER)
+                    TILE(any_bf16, PANEL_BF16, KIND_LATER)
 
-typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
+                        typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
 static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
     [PANEL_4_OFFSET] = {first_4_offset, later_4_offset},
     [PANEL_4] = {first_4, later_4},
@@ -183,8 +178,8 @@ INLINE void sum_groups(enum panel_layout layout, const struct product *p, uint32
         const struct panel *panel = p->panel[from];
         c->scales[k] = panel->data + (p->group[from] + unit * p->step) * panel->group_bytes;
         c->words[k] = c->scales[k] + panel->words_at;
-        c->ahead[k] = unit + 1 < p->n_units ? c->scales[k] + p->step * panel->group_bytes
-                                            : p->ahead[from];
+        c->ahead[k] =
+            unit + 1 < p->n_units ? c->scales[k] + p->step * panel->group_bytes : p->ahead[from];
         own[k] = v_set(0);
     }
     one_quant(layout, c, FEW_GROUPS, own);

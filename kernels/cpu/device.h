@@ -66,10 +66,10 @@ struct thread_scratch {
     uint64_t job;           /* whose they are */
     uint64_t run_job;
     struct team_range run; /* units of that job that are the thread's own */
-    float *gated;           /* rows of gate_up on their way into blocks: see product.c */
-    float *score;           /* [MAX_QUERIES][SECTION_TOKENS] */
-    uint32_t *words;        /* [2 * d_head][MAX_QUERIES] */
-    float *part;            /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */
+    float *gated;          /* rows of gate_up on their way into blocks: see product.c */
+    float *score;          /* [MAX_QUERIES][SECTION_TOKENS] */
+    uint32_t *words;       /* [2 * d_head][MAX_QUERIES] */
+    float *part;           /* [2 * MAX_QUERIES][d_head + PART_EXTRA] */
 };
 
 /* Of a span of tokens whose activations are made for all threads: pieces of it. */
