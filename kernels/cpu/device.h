@@ -108,19 +108,21 @@ bool cpu_take_buffer(struct kern_device *d, uint32_t width, struct kern_buffer *
 
 /* product.c; cpu_row: row `t` of a buffer as float32. */
 void cpu_row(const struct kern_device *d, const struct kern_buffer *b, uint32_t t, float *y);
-void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
-               struct kern_buffer *x);
 void cpu_project(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, struct kern_buffer *y);
 void cpu_project_add(struct kern_device *d, const struct kern_buffer *h,
                      const struct kern_matrix *w, struct kern_buffer *x);
 void cpu_gate_up(struct kern_device *d, const struct kern_buffer *x, const struct kern_norm *norm,
                  const struct kern_matrix *w, enum kern_gate g, struct kern_buffer *h);
-void cpu_add_norm(struct kern_device *d, const struct kern_buffer *y, const struct kern_norm *norm,
-                  struct kern_buffer *x);
 void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row,
               const uint32_t *row, const struct kern_norm *norm, const struct kern_matrix *w,
               float *logits);
+
+/* rows.c */
+void cpu_embed(struct kern_device *d, const struct kern_matrix *w, float scale,
+               struct kern_buffer *x);
+void cpu_add_norm(struct kern_device *d, const struct kern_buffer *y, const struct kern_norm *norm,
+                  struct kern_buffer *x);
 
 /* mix.c */
 MUST_USE int cpu_mixer(struct kern_device *d, const struct kern_mix_shape *shape,
