@@ -356,7 +356,9 @@ static int find_texts(struct replay *r, struct err *e)
     if (rc == ERR_OK)
         rc = store_statement(r->store,
                              "SELECT (SELECT count(*) FROM outputs WHERE id<?1),"
-                             "(SELECT row FROM scores WHERE output>=?1 ORDER BY output LIMIT 1)",
+                             "(SELECT s.row FROM outputs o JOIN scores s ON s.output=o.id AND"
+                             " s.request_id=o.request_id AND s.choice=o.choice"
+                             " WHERE o.id>=?1 ORDER BY o.id,s.row LIMIT 1)",
                              &q, e);
     if (rc != ERR_OK || id <= 1)
         return rc;

@@ -93,7 +93,8 @@ struct kern_ops {
     MUST_USE int (*mixer)(struct kern_device *d, const struct kern_mix_shape *shape,
                           struct kern_mixer **out, struct err *e);
 
-    /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. */
+    /* Runs body(arg), which calls the ops below, on the threads of the device; waits for it. An op
+     * may return before its work is done; on the host read, write, each and head wait for it. */
     MUST_USE int (*run)(struct kern_device *d, void (*body)(void *arg), void *arg, struct err *e);
 
     /* run in two: start returns when body does, which must not wait for the device; finish waits

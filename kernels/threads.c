@@ -158,7 +158,7 @@ static bool is_over(const struct team *t, uint32_t job)
             return true;
         n += of == job ? (uint32_t)done : 0;
     }
-    return n == atomic_load_explicit(&t->slot[job % N_SLOTS].n_shares, memory_order_relaxed);
+    return n == atomic_load_explicit(&t->slot[job % N_SLOTS].n_shares, memory_order_acquire);
 }
 
 /* Spins, then sleeps. */
@@ -218,7 +218,8 @@ static void work(struct team *t, uint32_t thread, uint32_t job)
 /* Job number `job`, whose slot holds all but the shares. */
 static void post(struct team *t, uint32_t job, uint32_t n_shares)
 {
-    atomic_store_explicit(&t->slot[job % N_SLOTS].n_shares, n_shares, memory_order_relaxed);
+    /* Whoever takes it for that of an older job has seen that one over, too. */
+    atomic_store_explicit(&t->slot[job % N_SLOTS].n_shares, n_shares, memory_order_release);
     for (uint32_t i = t->n_threads; i-- > 0;)
         atomic_store_explicit(&t->member[i].ticket[job % N_SLOTS].value,
                               make_ticket(job, team_share(n_shares, i, t->n_threads)),

@@ -48,16 +48,6 @@ static void add_key(struct admission_queue *q, const struct unit_row *row)
     *last = p->arrival;
 }
 
-static void make_keys(struct admission_queue *q)
-{
-    if (q->n_place == q->n_held && q->n_arrival < UINT32_MAX)
-        return;
-    q->n_place = q->n_arrival = 0;
-    memset(q->last, 0, sizeof q->last);
-    for (uint32_t i = 0; i < q->n_held; i++)
-        add_key(q, &q->held[i]);
-}
-
 /* Arrivals rise: halving, without a jump that could be guessed wrong. */
 static uint32_t place_of(const struct admission_queue *q, uint32_t arrival)
 {
@@ -101,6 +91,19 @@ static void remove_held(struct admission_queue *q, uint32_t i)
     forget_key(q, i);
     if (q->n_gone++ == 0 || i < q->first_gone)
         q->first_gone = i;
+}
+
+static void make_keys(struct admission_queue *q)
+{
+    if (q->n_place == q->n_held && q->n_arrival < UINT32_MAX)
+        return;
+    q->n_place = q->n_arrival = q->n_gone = 0;
+    memset(q->last, 0, sizeof q->last);
+    for (uint32_t i = 0; i < q->n_held; i++) {
+        add_key(q, &q->held[i]);
+        if (is_gone(&q->held[i])) /* as a stored state may have it */
+            remove_held(q, i);
+    }
 }
 
 static void compact(struct admission_queue *q)

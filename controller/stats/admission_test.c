@@ -248,10 +248,31 @@ static void test_as_the_plain_way(void **state)
     assert_true(n_given > 2000 && most > 200);
 }
 
+/* Such a state may be read from a file: those rows are nobody's, and the others come out. */
+static void test_gone_rows_of_a_stored_state(void **state)
+{
+    static struct admission_queue q;
+    struct unit_row r;
+    uint32_t n_gone = 0, n_taken = 0;
+    (void)state;
+    for (uint64_t n = 2; n < 400; n++)
+        put(&q, 1, n, n);
+    for (uint32_t i = 0; i < q.n_held; i += 3, n_gone++)
+        q.held[i].flags |= UNIT_GONE;
+    memset((char *)&q + offsetof(struct admission_queue, is_settled), 0,
+           sizeof q - offsetof(struct admission_queue, is_settled));
+    put(&q, 1, 1, 1);
+    for (; admission_take(&q, 99999, DEADLINE, &r); n_taken++)
+        assert_false(r.flags & UNIT_GONE);
+    assert_int_equal(n_taken, 399 - n_gone);
+    assert_int_equal(q.n_held, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_the_plain_way),
+        cmocka_unit_test(test_gone_rows_of_a_stored_state),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_counting_from_zero),
         cmocka_unit_test(test_hole_until_deadline),

@@ -263,7 +263,7 @@ static uint32_t n_shares(const struct job *j, const struct kern_matrix *w, bool 
     uint32_t threads = j->n_spans > 1 ? 1 : team_size(j->d->team), n_tok = j->n_tok / j->n_spans;
     uint64_t fine = (uint64_t)n_units(w, is_gate) * n_tok * w->cols / SHARE_COLUMNS;
     uint32_t most = is_gate ? pieces : tile_shares(j->d, pieces, threads);
-    most = most < TEAM_MAX_SHARES ? most : TEAM_MAX_SHARES;
+    most = most < TEAM_MAX_SHARES / j->n_spans ? most : TEAM_MAX_SHARES / j->n_spans;
     if (n_tok == 1)
         return one_shares(j->d, pieces, fine);
     if (is_gate && n_tok < LANES) /* as many blocks as are ranked together */
@@ -544,4 +544,5 @@ void cpu_head(struct kern_device *d, const struct kern_buffer *x, uint32_t n_row
     j.out = logits;
     j.out_width = w->rows;
     run_job(&j);
+    team_join(d->team); /* the caller reads the logits */
 }

@@ -42,8 +42,9 @@ static int open_model(struct model **out, const char *path, const char *backend,
                       struct err *e)
 {
     struct gguf *file;
+    bool has_helpers = ranks != NULL && strcmp(backend, "cpu") == 0; /* ops end in other threads */
     const struct model_options o = {.backend = backend,
-                                    .n_threads = 1,
+                                    .n_threads = has_helpers ? 2 : 1,
                                     .n_kv_blocks = N_BLOCKS,
                                     .max_batch_tokens = MAX_TOK,
                                     .max_batch_rows = N_SEQ,
