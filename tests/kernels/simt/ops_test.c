@@ -131,7 +131,7 @@ static void test_odd_shapes(void **state)
     for (uint32_t k = DTYPE_Q4_K; k <= DTYPE_Q6_K;
          k++) { /* one group of columns, rows that fill none */
         make_inputs(&in, k, k == DTYPE_Q5_K ? 1 : 21, 256, 256, 24, 3, 1);
-        check(&in, simt_is_checked() ? 1 : SIMT_ORDERS);
+        check(&in, SIMT_ORDERS);
     }
 }
 
