@@ -100,7 +100,8 @@ def train(system, training, units):
         until(lambda: system.count_outputs() > 60, 300, "traffic")
         arms = [w for arm in ARMS for w in ("--arm", arm)]
         plan = milepost(system, "plan", *arms, "--effect", "0.1", "--units", str(units))
-        print(f"plan: {plan['outputs_median']} scored outputs to single out one arm (median of "
+        median = plan["outputs_median"] or f"more than {units}"
+        print(f"plan: {median} scored outputs to single out one arm (median of "
               f"{plan['runs']} simulated runs), {plan['outputs_per_second']:.1f} a second")
         milepost(system, "start", *arms, "--units", str(units), "--on-win", "promote")
         until(lambda: milepost(system, "report")["outcome"] != "running", 3000, "the end")
