@@ -1,71 +1,190 @@
-/* kernels/cpu/body_one.h - units of groups of rows times the only token of a step: the weights go
- * by once, packed as they are. Included after body_tile.h and body_store.h. */
+/* kernels/cpu/body_one.h - runs of groups of rows times the only token of a step: the weights go
+ * by once, packed as they are, pair by pair. Included after body_tile.h and body_store.h. */
 
 /* Numbers of groups as constants: TILE_GROUPS, and 2 where that is more. */
 enum { FEW_GROUPS = TILE_GROUPS < 2 ? TILE_GROUPS : 2 };
 
-/* Of a unit, the row of group k. */
-INLINE void store_one(const struct product *p, uint32_t unit, uint32_t k, v16 row)
+/* Of a run, the row of group k. */
+INLINE void store_one(const struct product *p, uint32_t run, uint32_t k, v16 row)
 {
-    uint32_t n_rows = unit + 1 < p->n_units ? LANES : p->n_rows[k];
-    store_rows(p->out[k] + (size_t)unit * p->step * LANES, row, n_rows, p->mode == PRODUCT_ADD);
+    uint32_t n_rows = run + 1 < p->n_runs ? LANES : p->n_rows[k];
+    store_rows(p->out[k] + (size_t)run * 2 * LANES, row, n_rows, p->mode == PRODUCT_ADD);
 }
 
-INLINE void store_unit(const struct product *p, uint32_t unit, const v16 sum[MAX_GROUPS])
+INLINE void store_run(const struct product *p, uint32_t run, const v16 sum[MAX_GROUPS])
 {
+    const uint32_t n = p->now.n;
     if (p->mode == PRODUCT_GATE_SILU)
-        store_one(p, unit, 0, gated(PRODUCT_GATE_SILU, sum[0], sum[1]));
+        for (uint32_t k = 0; k < n / 2; k++)
+            store_one(p, run, k, gated(PRODUCT_GATE_SILU, sum[k], sum[n / 2 + k]));
     else if (p->mode == PRODUCT_GATE_GELU)
-        store_one(p, unit, 0, gated(PRODUCT_GATE_GELU, sum[0], sum[1]));
+        for (uint32_t k = 0; k < n / 2; k++)
+            store_one(p, run, k, gated(PRODUCT_GATE_GELU, sum[k], sum[n / 2 + k]));
     else
-        for (uint32_t k = 0; k < p->n_groups; k++)
-            store_one(p, unit, k, sum[k]);
+        for (uint32_t k = 0; k < n; k++)
+            store_one(p, run, k, sum[k]);
 }
 
-/* Groups `first` and, where TILE_GROUPS is more than one, the next one. */
-INLINE void sum_groups(enum panel_layout layout, const struct product *p, uint32_t unit,
-                       uint32_t first, struct tile *c, v16 sum[MAX_GROUPS])
+/* One of the words with coarse values, of packed weights. */
+INLINE bytes wide_word(enum panel_layout layout, const uint8_t *words, const struct quant_block *x,
+                       int i)
 {
-    v16 own[TILE_GROUPS];
-    UNROLL(2)
-    for (uint32_t k = 0; k < FEW_GROUPS; k++) {
-        uint32_t from = first + k < p->n_groups ? first + k : first;
-        const struct panel *panel = p->panel[from];
-        c->scales[k] = panel->data + (p->group[from] + unit * p->step) * panel->group_bytes;
-        c->words[k] = c->scales[k] + panel->words_at;
-        c->ahead[k] =
-            unit + 1 < p->n_units ? c->scales[k] + p->step * panel->group_bytes : p->ahead[from];
-        own[k] = v_set(0);
-    }
-    one_quant(layout, c, FEW_GROUPS, own);
-    UNROLL(2)
-    for (uint32_t k = 0; k < FEW_GROUPS; k++)
-        sum[first + k] = own[k];
+    if (!panel_has_nibbles(layout))
+        return b_load(words + (size_t)x->word[i] * 8);
+    return b_nibbles(b_load(words + (size_t)(x->word[i] % 32) * 8), x->word[i] / 8 & 4);
 }
 
-/* One token: units go by one after the other, with little between them; a unit of SmolLM2 takes a
+/* Words j and 4 + j of n_g groups; the second kind has sums of its own, of nibbles 16 times. */
+INLINE void dot_two_words(enum panel_layout layout, const uint8_t *const words[FEW_GROUPS],
+                          const struct quant_block *x, int j, uint32_t n_g, i16 sum[FEW_GROUPS],
+                          i16 other[FEW_GROUPS])
+{
+    const bool is_packed = panel_has_nibbles(layout);
+    UNROLL(2)
+    for (uint32_t k = 0; k < n_g; k++) {
+        bytes w = b_load(words[k] + WORD_BYTES * j);
+        sum[k] = dot_word(layout, sum[k], is_packed ? b_low(w) : w, x->fine + 4 * j);
+        w = is_packed ? b_high_scaled(w) : b_load(words[k] + WORD_BYTES * (4 + j));
+        other[k] = dot_word(layout, other[k], w, x->fine + LANES + 4 * j);
+    }
+}
+
+/* 32 columns of one token with packed weights, the groups word by word, so that they share what is
+ * read of the token. Integers are exact: their order does not matter. */
+INLINE void dot_packed(enum panel_layout layout, const uint8_t *const words[FEW_GROUPS],
+                       const struct quant_block *x, uint32_t n_g, i16 sum[FEW_GROUPS])
+{
+    i16 other[FEW_GROUPS];
+    for (uint32_t k = 0; k < n_g; k++) {
+        sum[k] = coarse_start(layout, x);
+        other[k] = i_zero();
+    }
+    UNROLL(4)
+    for (int i = 0; i < WIDE_WORDS; i++)
+        UNROLL(2)
+    for (uint32_t k = 0; k < n_g; k++)
+        sum[k] = dot_word(layout, sum[k], wide_word(layout, words[k], x, i), x->coarse[i]);
+    for (uint32_t k = 0; k < n_g; k++)
+        sum[k] = fine_start(layout, sum[k], x, false);
+    UNROLL(4)
+    for (int j = 0; j < 4; j++)
+        dot_two_words(layout, words, x, j, n_g, sum, other);
+    for (uint32_t k = 0; k < n_g; k++)
+        sum[k] = i_add(sum[k], panel_has_nibbles(layout) ? i_high_sum(other[k]) : other[k]);
+}
+
+/* What is fetched: pair by pair as they are read, as many bytes before that as struct fetch says,
+ * and on into those that the thread reads next. */
+struct fetched {
+    const uint8_t *at, *end; /* of the pair */
+    uint32_t run, k;         /* k: of the pair's first group in the run */
+};
+
+static void fetch_pair(const struct product *p, struct fetched *f)
+{
+    bool is_now = f->run < p->n_runs;
+    const struct groups *g = is_now ? &p->now : &p->next;
+    uint32_t run = is_now ? f->run : f->run - p->n_runs;
+    f->k = f->k < g->n ? f->k : 0;
+    f->at = panel_pair(g->panel[f->k], g->group[f->k] + 2 * run);
+    f->end = f->at + g->panel[f->k]->pair_bytes;
+}
+
+static void next_pair(const struct product *p, struct fetched *f)
+{
+    const struct groups *g = f->run < p->n_runs ? &p->now : &p->next;
+    f->k += 2;
+    f->run += f->k < g->n ? 0 : 1;
+    f->k = f->k < g->n ? f->k : 0;
+    fetch_pair(p, f);
+}
+
+static struct fetched start_fetching(const struct product *p)
+{
+    struct fetched f = {0};
+    fetch_pair(p, &f);
+    size_t left = p->fetch.n_bytes > 0 ? p->fetch.n_bytes : (size_t)(f.end - f.at);
+    while (left >= (size_t)(f.end - f.at)) {
+        left -= (size_t)(f.end - f.at);
+        next_pair(p, &f);
+    }
+    f.at += left;
+    return f;
+}
+
+INLINE void fetch_block(enum panel_layout layout, const struct product *p, struct fetched *f)
+{
+    prefetch(f->at, panel_block_bytes(layout), p->fetch.is_far);
+    f->at += panel_block_bytes(layout);
+    if (f->at >= f->end)
+        next_pair(p, f);
+}
+
+/* A block of both groups; where registers are few one after the other. */
+INLINE void add_pair(enum panel_layout layout, const uint8_t *const scales[2],
+                     const uint8_t *const words[2], const struct quant_block *x, v16 sum[2])
+{
+    UNROLL(2)
+    for (uint32_t first = 0; first < 2; first += FEW_GROUPS) {
+        i16 dots[FEW_GROUPS];
+        dot_packed(layout, words + first, x, FEW_GROUPS, dots);
+        UNROLL(2)
+        for (uint32_t k = first; k < first + FEW_GROUPS; k++)
+            sum[k] =
+                add_scaled(layout, sum[k], dots[k - first], packed_scales(layout, scales[k]), x);
+    }
+}
+
+/* Groups `first` and, where there is one, the next. */
+INLINE void sum_pair(enum panel_layout layout, const struct product *p, uint32_t run,
+                     uint32_t first, struct fetched *f, v16 sum[MAX_GROUPS])
+{
+    const uint8_t *words[2], *scales[2];
+    const struct quant_block *x = p->x->quant;
+    const uint32_t n_blocks = p->now.panel[0]->cols / QUANT;
+    v16 own[2] = {v_set(0), v_set(0)};
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t from = first + k < p->now.n ? first + k : first;
+        uint32_t group = p->now.group[from] + 2 * run;
+        scales[k] = panel_scales(p->now.panel[from], group);
+        words[k] = panel_words(p->now.panel[from], group);
+    }
+    for (uint32_t b = 0; b < n_blocks; b++, x += TILE_TOKENS) {
+        fetch_block(layout, p, f);
+        add_pair(layout, scales, words, x, own);
+        UNROLL(2)
+        for (uint32_t k = 0; k < 2; k++) {
+            words[k] += panel_block_bytes(layout);
+            scales[k] += panel_block_bytes(layout);
+        }
+    }
+    sum[first] = own[0];
+    sum[first + 1] = own[1];
+}
+
+/* One token: runs go by one after the other, with little between them; a pair of SmolLM2 takes a
  * third of a microsecond. */
-INLINE void units_product(enum panel_layout layout, const struct product *p)
+INLINE void runs_product(enum panel_layout layout, const struct product *p)
 {
-    struct tile c = {.is_far = p->is_far, .cols = p->panel[0]->cols, .x = p->x->quant};
-    for (uint32_t unit = 0; unit < p->n_units; unit++) {
+    struct fetched f = start_fetching(p);
+    for (uint32_t run = 0; run < p->n_runs; run++) {
         v16 sum[MAX_GROUPS];
-        for (uint32_t k = 0; k < p->n_groups; k += FEW_GROUPS)
-            sum_groups(layout, p, unit, k, &c, sum);
-        store_unit(p, unit, sum);
+        for (uint32_t k = 0; k < p->now.n; k += 2)
+            sum_pair(layout, p, run, k, &f, sum);
+        store_run(p, run, sum);
     }
 }
 
-#define UNITS(name, layout)                                                                        \
+#define RUNS(name, layout)                                                                         \
     static void name(const struct product *p)                                                      \
     {                                                                                              \
-        units_product(layout, p);                                                                  \
+        runs_product(layout, p);                                                                   \
     }
-UNITS(units_4_offset, PANEL_4_OFFSET)
-UNITS(units_4, PANEL_4)
-UNITS(units_8_offset, PANEL_8_OFFSET)
-UNITS(units_8, PANEL_8)
-static void (*const UNITS_OF[])(const struct product *p) = {[PANEL_4_OFFSET] = units_4_offset,
-                                                            [PANEL_4] = units_4,
-                                                            [PANEL_8_OFFSET] = units_8_offset,
-                                                            [PANEL_8] = units_8};
+RUNS(runs_4_offset, PANEL_4_OFFSET)
+RUNS(runs_4, PANEL_4)
+RUNS(runs_8_offset, PANEL_8_OFFSET)
+RUNS(runs_8, PANEL_8)
+static void (*const RUNS_OF[])(const struct product *p) = {[PANEL_4_OFFSET] = runs_4_offset,
+                                                           [PANEL_4] = runs_4,
+                                                           [PANEL_8_OFFSET] = runs_8_offset,
+                                                           [PANEL_8] = runs_8};

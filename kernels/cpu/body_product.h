@@ -63,16 +63,17 @@ static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
 static void set_group(const struct product *p, uint32_t from, uint32_t to, struct slab *s,
                       struct tile *c)
 {
-    const struct panel *panel = p->panel[from];
-    const uint8_t *group = panel->data + p->group[from] * panel->group_bytes;
+    const struct panel *panel = p->now.panel[from];
+    uint32_t then = from % p->next.n;
     c->cols = panel->cols;
     /* Four groups ahead of four, made ready, are too much for the first cache. */
-    c->is_far = p->is_far || (TILE_GROUPS > 2 && p->n_tok > 1);
-    c->scales[to] = group;
-    c->words[to] = group + panel->words_at;
+    c->is_far = p->fetch.is_far || (TILE_GROUPS > 2 && p->n_tok > 1);
+    c->scales[to] = panel_scales(panel, p->now.group[from]);
+    c->words[to] = panel_words(panel, p->now.group[from]);
     c->unpacked[to] = s->unpacked[to];
     c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
-    c->ahead[to] = p->ahead[from];
+    c->ahead[to] = panel_pair(p->next.panel[then], p->next.group[then]) +
+                   then % 2 * (panel_block_bytes(panel->layout) / 2);
 }
 
 /* A tile's sums, at most TILE_RUN tokens at a time. */
@@ -95,7 +96,7 @@ static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct
     struct tile c = {.n_groups = n > FEW_GROUPS ? n : FEW_GROUPS};
     for (uint32_t k = 0; k < c.n_groups; k++)
         set_group(p, first + (k < n ? k : 0), k, s, &c);
-    enum panel_layout layout = p->panel[first]->layout;
+    enum panel_layout layout = p->now.panel[first]->layout;
     uint32_t n_blocks = c.cols / QUANT;
     bool is_cut = panel_is_quantised(layout) && c.unpacked_step > 0;
     uint32_t n_chunks = is_cut ? (n_blocks + CHUNK_BLOCKS - 1) / CHUNK_BLOCKS : 1;
@@ -108,7 +109,7 @@ static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct
             if (TILE_GROUPS > 2 && is_cut && chunk + 1 == n_chunks)
                 fetch_rows(p, s, tile, first, n);
             run_tile(p, layout, s, tile, &c);
-            if (chunk + 1 == n_chunks && first + n == p->n_groups)
+            if (chunk + 1 == n_chunks && first + n == p->now.n)
                 STORES[p->mode](p, s, tile); /* while the next tile is computed */
         }
     }
@@ -117,7 +118,7 @@ static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct
 static bool is_alike(const struct product *p, uint32_t first, uint32_t n)
 {
     for (uint32_t k = 1; k < n; k++)
-        if (p->panel[first + k]->layout != p->panel[first]->layout)
+        if (p->now.panel[first + k]->layout != p->now.panel[first]->layout)
             return false;
     return true;
 }
@@ -125,7 +126,7 @@ static bool is_alike(const struct product *p, uint32_t first, uint32_t n)
 /* How many groups from `first` on are computed together. */
 static uint32_t groups_together(const struct product *p, uint32_t first)
 {
-    uint32_t rest = p->n_groups - first;
+    uint32_t rest = p->now.n - first;
     if (rest >= TILE_GROUPS && is_alike(p, first, TILE_GROUPS))
         return TILE_GROUPS;
     return rest >= FEW_GROUPS && is_alike(p, first, FEW_GROUPS) ? FEW_GROUPS : 1;
@@ -139,7 +140,7 @@ static void slabs_product(const struct product *p)
         s.n = rest < SLAB_TILES ? rest : SLAB_TILES;
         for (uint32_t tile = 0; tile <= s.n; tile++)
             s.start[tile] = tile_start(p->n_tok, TILE_TOKENS, s.first + tile);
-        for (uint32_t i = 0, n; i < p->n_groups; i += n) {
+        for (uint32_t i = 0, n; i < p->now.n; i += n) {
             n = groups_together(p, i);
             run_slab(p, i, n, &s);
         }
@@ -148,9 +149,9 @@ static void slabs_product(const struct product *p)
 
 static void rows_product(const struct product *p)
 {
-    enum panel_layout layout = p->panel[0]->layout;
-    if (p->n_units > 0)
-        UNITS_OF[layout](p);
+    enum panel_layout layout = p->now.panel[0]->layout;
+    if (p->n_runs > 0)
+        RUNS_OF[layout](p);
     else
         slabs_product(p);
 }

@@ -34,7 +34,7 @@ INLINE void store_mode(const struct product *p, enum product_mode mode, const st
 {
     const bool is_gate = mode == PRODUCT_GATE_SILU || mode == PRODUCT_GATE_GELU;
     const v16(*sum)[TILE_TOKENS] = s->sum[tile];
-    const uint32_t n = is_gate ? p->n_groups / 2 : p->n_groups; /* up's groups follow gate's */
+    const uint32_t n = is_gate ? p->now.n / 2 : p->now.n; /* up's groups follow gate's */
     size_t offset = s->start[tile] * p->out_stride;
     for (uint32_t t = 0; t < s->start[tile + 1] - s->start[tile]; t++, offset += p->out_stride)
         for (uint32_t k = 0; k < n; k++) {

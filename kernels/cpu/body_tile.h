@@ -36,64 +36,6 @@ INLINE i16 fine_start(enum panel_layout layout, i16 coarse, const struct quant_b
     return is_tile && layout == PANEL_4_OFFSET ? i_few_times_128(coarse) : i_times_128(coarse);
 }
 
-/* One of the words with coarse values, of packed weights. */
-INLINE bytes wide_word(enum panel_layout layout, const uint8_t *words, const struct quant_block *x,
-                       int i)
-{
-    if (!panel_has_nibbles(layout))
-        return b_load(words + (size_t)x->word[i] * 8);
-    return b_nibbles(b_load(words + (size_t)(x->word[i] % 32) * 8), x->word[i] / 8 & 4);
-}
-
-/* 32 columns of one token with packed weights. Integers are exact: their order does not matter. */
-INLINE i16 dot_packed(enum panel_layout layout, const uint8_t *words, const struct quant_block *x)
-{
-    i16 sum = coarse_start(layout, x), other = i_zero();
-    UNROLL(4)
-    for (int i = 0; i < WIDE_WORDS; i++)
-        sum = dot_word(layout, sum, wide_word(layout, words, x, i), x->coarse[i]);
-    sum = fine_start(layout, sum, x, false);
-    const bool is_packed = panel_has_nibbles(layout);
-    UNROLL(4)
-    for (int j = 0; j < 4; j++) {
-        bytes w = b_load(words + WORD_BYTES * j);
-        sum = dot_word(layout, sum, is_packed ? b_low(w) : w, x->fine + 4 * j);
-        w = is_packed ? b_high_scaled(w) : b_load(words + WORD_BYTES * (4 + j));
-        other = dot_word(layout, other, w, x->fine + LANES + 4 * j);
-    }
-    return i_add(sum, is_packed ? i_high_sum(other) : other);
-}
-
-/* Blocks from .. to - 1 of the only token of a step, while blocks from `at` on of the groups
- * `fetched` are fetched. */
-INLINE void one_run(enum panel_layout layout, const struct tile *c, uint32_t from, uint32_t to,
-                    const uint8_t *const fetched[TILE_GROUPS], uint32_t at, uint32_t n_g,
-                    v16 sum[TILE_GROUPS])
-{
-    const struct quant_block *x = c->x + (size_t)from * TILE_TOKENS;
-    for (uint32_t b = from; b < to; b++, at++, x += TILE_TOKENS) {
-        UNROLL(4)
-        for (uint32_t k = 0; k < n_g; k++) {
-            prefetch(layout, c, fetched[k], at);
-            i16 dots = dot_packed(layout, c->words[k] + (size_t)b * panel_word_bytes(layout), x);
-            sum[k] = add_scaled(layout, sum[k], dots, packed_scales(layout, c, k, b), x);
-        }
-    }
-}
-
-/* The weights go by once, packed as they are. What comes from memory is fetched a whole group
- * ahead; from a nearer cache less far, since two groups of 1536 columns and the next two are more
- * than the first cache holds (`down` of SmolLM2 took 15% longer). 8 to 18 blocks do as well. */
-enum { NEAR_BLOCKS = 12 };
-INLINE void one_quant(enum panel_layout layout, const struct tile *c, uint32_t n_g,
-                      v16 sum[TILE_GROUPS])
-{
-    const uint32_t n = c->cols / QUANT;
-    const uint32_t near = c->is_far || n < NEAR_BLOCKS ? n : NEAR_BLOCKS;
-    one_run(layout, c, 0, n - near, c->scales, near, n_g, sum);
-    one_run(layout, c, n - near, n, c->ahead, 0, n_g, sum);
-}
-
 /* The dots of 32 columns. */
 INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[TILE_GROUPS],
                      const struct quant_block *x, uint32_t n_g, uint32_t n_t,

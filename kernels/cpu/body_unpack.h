@@ -5,7 +5,7 @@ struct tile {
     const uint8_t *scales[TILE_GROUPS], *words[TILE_GROUPS];
     uint8_t *unpacked[TILE_GROUPS];    /* blocks, written by the first tile of a group */
     uint32_t unpacked_step;            /* from block to block; 0 where no other tile follows */
-    const uint8_t *ahead[TILE_GROUPS]; /* the next group in this place */
+    const uint8_t *ahead[TILE_GROUPS]; /* half of the blocks of a pair that is read later */
     bool is_far;
     uint32_t cols, from_block, to_block; /* blocks of 32 columns that are added */
     const struct quant_block *x;         /* of the tile */
@@ -18,17 +18,13 @@ struct tile {
 /* Which tile of a group it is. */
 enum tile_turn { TILE_FIRST, TILE_LATER };
 
-/* Fetches block b of what is needed later, a share with every block. From memory into the second
- * cache: a core keeps 16 lines in flight for its first one, too few for that latency (1.1B, 646 MB
- * a token, two cores: 31 tokens/s into the first, 36 into the second). */
-INLINE void prefetch(enum panel_layout layout, const struct tile *c, const uint8_t *group,
-                     uint32_t b)
+/* Fetches some of what is needed later, a share with every block, into the second cache where
+ * is_far (device.c has the reason). */
+INLINE void prefetch(const uint8_t *p, uint32_t n_bytes, bool is_far)
 {
-    const uint32_t n_bytes = panel_scale_bytes(layout) + panel_word_bytes(layout);
-    const uint8_t *p = group + (size_t)b * n_bytes;
-    UNROLL(9)
+    UNROLL(18)
     for (uint32_t i = 0; i < n_bytes; i += 64)
-        if (c->is_far)
+        if (is_far)
             v_prefetch_far(p + i);
         else
             v_prefetch(p + i);
@@ -39,12 +35,22 @@ struct scales {
     v16 d, m;
 };
 
-INLINE struct scales packed_scales(enum panel_layout layout, const struct tile *c, uint32_t k,
-                                   uint32_t b)
+INLINE struct scales packed_scales(enum panel_layout layout, const uint8_t *scales)
 {
-    const uint8_t *s = c->scales[k] + (size_t)b * panel_scale_bytes(layout);
-    return (struct scales){v_load_half(s),
-                           panel_has_offset(layout) ? v_load_half(s + 32) : v_set(0)};
+    return (struct scales){v_load_half(scales),
+                           panel_has_offset(layout) ? v_load_half(scales + 32) : v_set(0)};
+}
+
+/* Of block b. */
+INLINE const uint8_t *scales_at(enum panel_layout layout, const struct tile *c, uint32_t k,
+                                uint32_t b)
+{
+    return c->scales[k] + (size_t)b * panel_block_bytes(layout);
+}
+INLINE const uint8_t *words_at(enum panel_layout layout, const struct tile *c, uint32_t k,
+                               uint32_t b)
+{
+    return c->words[k] + (size_t)b * panel_block_bytes(layout);
 }
 
 INLINE void unpack_words(const uint8_t *words, uint8_t *unpacked)
@@ -65,11 +71,12 @@ INLINE uint8_t *unpacked_at(const struct tile *c, uint32_t k, uint32_t b)
 /* By the first tile. */
 INLINE void unpack_block(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
 {
-    prefetch(layout, c, c->ahead[k], b);
+    prefetch(c->ahead[k] + (size_t)b * panel_block_bytes(layout), panel_block_bytes(layout) / 2,
+             c->is_far);
     if (panel_has_nibbles(layout))
-        unpack_words(c->words[k] + (size_t)b * panel_word_bytes(layout), unpacked_at(c, k, b));
+        unpack_words(words_at(layout, c, k, b), unpacked_at(c, k, b));
     if (c->unpacked_step > 0) {
-        struct scales s = packed_scales(layout, c, k, b);
+        struct scales s = packed_scales(layout, scales_at(layout, c, k, b));
         float *scales = (float *)(void *)(unpacked_at(c, k, b) + SCALES_AT);
         v_store(scales, s.d);
         v_store(scales + LANES, s.m);
@@ -80,7 +87,7 @@ INLINE struct scales scales_of(enum panel_layout layout, enum tile_turn turn, co
                                uint32_t k, uint32_t b)
 {
     const float *s = (const float *)(const void *)(unpacked_at(c, k, b) + SCALES_AT);
-    return turn == TILE_FIRST ? packed_scales(layout, c, k, b)
+    return turn == TILE_FIRST ? packed_scales(layout, scales_at(layout, c, k, b))
                               : (struct scales){v_load(s), v_load(s + LANES)};
 }
 
@@ -88,6 +95,5 @@ INLINE struct scales scales_of(enum panel_layout layout, enum tile_turn turn, co
 INLINE const uint8_t *bytes_of(enum panel_layout layout, const struct tile *c, uint32_t k,
                                uint32_t b)
 {
-    return panel_has_nibbles(layout) ? unpacked_at(c, k, b)
-                                     : c->words[k] + (size_t)b * panel_word_bytes(layout);
+    return panel_has_nibbles(layout) ? unpacked_at(c, k, b) : words_at(layout, c, k, b);
 }

@@ -85,7 +85,8 @@ struct kern_device {
     struct memory scratch_memory; /* everything else */
     uint32_t max_tok, max_cols;
     size_t weight_bytes, cache_bytes; /* the largest cache's */
-    struct kern_matrix *last_matrix;  /* loaded so far */
+    bool is_zen;
+    struct kern_matrix *last_matrix; /* loaded so far */
     const struct kern_step *step;
     struct kern_kv *kv;
     struct activations shared; /* [max_tok] rows */
@@ -104,6 +105,7 @@ void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst);
 
 /* device.c */
+struct fetch cpu_fetch(const struct kern_device *d);
 bool cpu_take_buffer(struct kern_device *d, uint32_t width, struct kern_buffer *out);
 
 /* product.c; cpu_row: row `t` of a buffer as float32. */

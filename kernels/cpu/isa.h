@@ -18,12 +18,13 @@ enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
  * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
  *
- * Quantised groups: the scales of all blocks of 32 columns, padded to 64 bytes, then the words of
- * all. Scales of a block: 16 f16 d, with an offset 16 f16 m after them. Words of a block, _4: 4 x
- * 64 bytes: of each row 4 bytes whose low nibbles are columns 4j..4j+3 and high nibbles columns
- * 16+4j..16+4j+3; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight is d * q + m with q
- * unsigned; without an offset d * (q - 8) and d * (q - 128).
- * Floats: per column 16 of them, in that type. */
+ * Groups lie in pairs. Quantised: block after block of 32 columns, of both groups, so that a thread
+ * that computes them together reads one stream: scales of the first, scales of the second, words of
+ * the first, words of the second. Scales of a block: 16 f16 d, with an offset 16 f16 m after them.
+ * Words of a block, _4: 4 x 64 bytes: of each row 4 bytes whose low nibbles are columns 4j..4j+3
+ * and high nibbles columns 16+4j..16+4j+3; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight
+ * is d * q + m with q unsigned; without an offset d * (q - 8) and d * (q - 128).
+ * Floats: one group after the other, per column 16 of them, in that type. */
 enum panel_layout {
     PANEL_4_OFFSET,
     PANEL_4,
@@ -39,7 +40,7 @@ enum { WORD_BYTES = 64, BLOCK_BYTES = 8 * WORD_BYTES }; /* of 32 columns in byte
 struct panel {
     enum panel_layout layout;
     uint32_t rows, cols, n_groups;
-    size_t group_bytes, words_at; /* words_at: of the words in a group */
+    size_t pair_bytes; /* of quantised: blocks of them times panel_block_bytes */
     const uint8_t *data;
 };
 
@@ -63,6 +64,32 @@ static inline uint32_t panel_scale_bytes(enum panel_layout l)
 static inline uint32_t panel_word_bytes(enum panel_layout l)
 {
     return panel_has_nibbles(l) ? BLOCK_BYTES / 2 : BLOCK_BYTES;
+}
+
+/* From block to block of a group: the blocks of both groups of a pair. */
+static inline uint32_t panel_block_bytes(enum panel_layout l)
+{
+    return 2 * (panel_scale_bytes(l) + panel_word_bytes(l));
+}
+static inline uint32_t panel_pairs(const struct panel *p)
+{
+    return (p->n_groups + 1) / 2;
+}
+static inline const uint8_t *panel_pair(const struct panel *p, uint32_t group)
+{
+    return p->data + group / 2 * p->pair_bytes;
+}
+/* A group's first scales, and its first words. */
+static inline const uint8_t *panel_scales(const struct panel *p, uint32_t group)
+{
+    return panel_pair(p, group) + group % 2 * panel_scale_bytes(p->layout);
+}
+static inline const uint8_t *panel_words(const struct panel *p, uint32_t group)
+{
+    if (!panel_is_quantised(p->layout))
+        return panel_pair(p, group) + group % 2 * (p->pair_bytes / 2);
+    return panel_pair(p, group) + 2 * panel_scale_bytes(p->layout) +
+           group % 2 * panel_word_bytes(p->layout);
 }
 
 /* A block of 32 columns as every step of several tokens reads it: nibbles as bytes, then, of all
@@ -114,23 +141,34 @@ enum product_mode {
     PRODUCT_GATE_GELU  /* gelu(gate) * up */
 };
 
-/* One to MAX_GROUPS groups of 16 rows, of as many columns, against n_tok tokens; or, of a single
- * token, units of such groups. */
-struct product {
-    enum product_mode mode;
-    uint32_t n_groups;
+/* How the weights of a step are fetched before they are read. */
+struct fetch {
+    uint32_t n_bytes; /* for one token, so many before; 0: a pair of groups */
+    bool is_far;      /* into the second cache, not the first */
+};
+
+/* Groups that go through a product together: a pair, or one at the end of a panel, or some of gate
+ * and as many of up after them. The first of each panel has an even number. */
+struct groups {
+    uint32_t n;
     const struct panel *panel[MAX_GROUPS];
     uint32_t group[MAX_GROUPS];
-    uint32_t n_units; /* of one token with quantised weights: so many on end, of n_groups each */
-    uint32_t step;    /* groups from unit to unit */
-    uint32_t n_rows[MAX_GROUPS];      /* of the last unit's groups that exist, 1..16 */
-    const uint8_t *ahead[MAX_GROUPS]; /* groups that the thread reads after them */
-    float *out[MAX_GROUPS];           /* of the group's first row and token 0 */
-    size_t out_stride;                /* floats from token to token */
+};
+
+/* One to MAX_GROUPS groups of 16 rows, of as many columns, against n_tok tokens; or, of a single
+ * token, runs of such groups. */
+struct product {
+    enum product_mode mode;
+    struct groups now, next; /* next: what the thread reads after them */
+    uint32_t n_runs; /* of one token with quantised weights: so many on end, each of the groups
+                        two further on */
+    uint32_t n_rows[MAX_GROUPS]; /* of the last run's groups that exist, 1..16 */
+    float *out[MAX_GROUPS];      /* of the group's first row and token 0 */
+    size_t out_stride;           /* floats from token to token */
     const struct activations *x;
     uint32_t n_tok;
     struct team_range tiles; /* of n_tok's, those that are computed */
-    bool is_far; /* the weights come from memory: no cache holds all that a step reads */
+    struct fetch fetch;
 };
 
 /* Keys and values of one KV head in one block, by kern_kv_type:

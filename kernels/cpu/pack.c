@@ -156,12 +156,28 @@ static void put_half(uint8_t *at, float v)
     memcpy(at, &h, sizeof h);
 }
 
-/* Block `at` of one row. */
-static void write_block(const struct panel *p, uint8_t *group, uint32_t lane, uint32_t at,
-                        const struct block *b)
+/* Panels are written here only. */
+static uint8_t *writable(const uint8_t *p)
 {
-    uint8_t *scales = group + (size_t)at * panel_scale_bytes(p->layout) + 2 * lane;
-    uint8_t *out = group + p->words_at + (size_t)at * panel_word_bytes(p->layout) + 4 * lane;
+    return (uint8_t *)(uintptr_t)p;
+}
+
+/* Block `at` of a row: its scale, and its first word. */
+static const uint8_t *scale_at(const struct panel *p, uint32_t row, uint32_t at)
+{
+    return panel_scales(p, row / LANES) + (size_t)at * panel_block_bytes(p->layout) +
+           2 * (row % LANES);
+}
+
+static const uint8_t *word_at(const struct panel *p, uint32_t row, uint32_t at)
+{
+    return panel_words(p, row / LANES) + (size_t)at * panel_block_bytes(p->layout) +
+           4 * (row % LANES);
+}
+
+static void write_block(const struct panel *p, uint32_t row, uint32_t at, const struct block *b)
+{
+    uint8_t *scales = writable(scale_at(p, row, at)), *out = writable(word_at(p, row, at));
     bool has_nibbles = panel_has_nibbles(p->layout);
     put_half(scales, b->d);
     if (panel_has_offset(p->layout))
@@ -180,13 +196,13 @@ static size_t element_bytes(enum panel_layout l)
 static void pack_row(const struct panel *p, const struct reader *r, const uint8_t *src,
                      uint32_t row)
 {
-    uint8_t *group = (uint8_t *)(uintptr_t)p->data + row / LANES * p->group_bytes;
+    uint8_t *group = writable(panel_words(p, row / LANES));
     uint32_t lane = row % LANES;
     size_t bytes = element_bytes(p->layout);
     for (uint32_t i = 0; r->read && i < p->cols / QUANT; i++) {
         struct block b;
         r->read(src, i, &b);
-        write_block(p, group, lane, i, &b);
+        write_block(p, row, i, &b);
     }
     for (uint32_t i = 0; !r->read && i < p->cols; i++)
         memcpy(group + ((size_t)i * LANES + lane) * bytes, src + i * bytes, bytes);
@@ -195,13 +211,8 @@ static void pack_row(const struct panel *p, const struct reader *r, const uint8_
 static void set_sizes(struct panel *p)
 {
     size_t n_blocks = p->cols / QUANT;
-    if (panel_is_quantised(p->layout)) {
-        p->words_at = (n_blocks * panel_scale_bytes(p->layout) + 63) / 64 * 64;
-        p->group_bytes = p->words_at + n_blocks * panel_word_bytes(p->layout);
-    } else {
-        p->words_at = 0;
-        p->group_bytes = p->cols * LANES * element_bytes(p->layout);
-    }
+    p->pair_bytes = panel_is_quantised(p->layout) ? n_blocks * panel_block_bytes(p->layout)
+                                                  : 2 * p->cols * LANES * element_bytes(p->layout);
 }
 
 int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols, struct panel *out,
@@ -216,7 +227,7 @@ int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols
     *out = (struct panel){.layout = r->layout, .rows = part->rows, .cols = cols};
     out->n_groups = (part->rows + LANES - 1) / LANES;
     set_sizes(out);
-    out->data = memory_take(m, out->n_groups, out->group_bytes);
+    out->data = memory_take(m, panel_pairs(out), out->pair_bytes);
     if (!out->data)
         return err_set(e, ERR_NOMEM, "backend cpu: no memory for %u x %u weights", part->rows,
                        cols);
@@ -236,11 +247,9 @@ void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32
         pack_row(p, r, (const uint8_t *)part->data + row * row_bytes, row);
 }
 
-static void unpack_block(const struct panel *p, const uint8_t *group, uint32_t lane, uint32_t at,
-                         float *dst)
+static void unpack_block(const struct panel *p, uint32_t row, uint32_t at, float *dst)
 {
-    const uint8_t *scales = group + (size_t)at * panel_scale_bytes(p->layout) + 2 * lane;
-    const uint8_t *q = group + p->words_at + (size_t)at * panel_word_bytes(p->layout) + 4 * lane;
+    const uint8_t *scales = scale_at(p, row, at), *q = word_at(p, row, at);
     bool has_nibbles = panel_has_nibbles(p->layout);
     float d = half_at(scales), m = d * (has_nibbles ? -8 : -128);
     if (panel_has_offset(p->layout))
@@ -254,20 +263,21 @@ static void unpack_block(const struct panel *p, const uint8_t *group, uint32_t l
     }
 }
 
-static void unpack_floats(const struct panel *p, const uint8_t *group, uint32_t lane, float *dst)
+static void unpack_floats(const struct panel *p, uint32_t row, float *dst)
 {
+    const uint8_t *group = panel_words(p, row / LANES);
     static const uint32_t TYPES[PANEL_LAYOUTS] = {
         [PANEL_F32] = DTYPE_F32, [PANEL_F16] = DTYPE_F16, [PANEL_BF16] = DTYPE_BF16};
     size_t bytes = element_bytes(p->layout);
     for (uint32_t i = 0; i < p->cols; i++)
-        dtype_to_f32(TYPES[p->layout], group + ((size_t)i * LANES + lane) * bytes, dst + i, 1);
+        dtype_to_f32(TYPES[p->layout], group + ((size_t)i * LANES + row % LANES) * bytes, dst + i,
+                     1);
 }
 
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst)
 {
-    const uint8_t *group = p->data + row / LANES * p->group_bytes;
     if (!panel_is_quantised(p->layout))
-        unpack_floats(p, group, row % LANES, dst);
+        unpack_floats(p, row, dst);
     for (uint32_t i = 0; panel_is_quantised(p->layout) && i < p->cols / QUANT; i++)
-        unpack_block(p, group, row % LANES, i, dst + i * QUANT);
+        unpack_block(p, row, i, dst + i * QUANT);
 }

@@ -173,55 +173,58 @@ static struct team_range units_of(const struct kern_matrix *w, bool is_gate,
     return (struct team_range){pieces.from * step, end < n ? end : n};
 }
 
-/* A unit is two groups of 16 rows: neighbours in one part, or the same group of gate and up. Those
- * of `units` that go through one product are as many as make `most` groups, of one part; the next
- * ones begin at what comes back. */
-static uint32_t find_neighbours(const struct kern_matrix *w, struct team_range units, uint32_t most,
-                                struct product *p)
+/* A unit is two groups of 16 rows: a pair of one part, or the same group of gate and up. Those of
+ * `units` that go through one product are as many as make `most` groups, of one part; the next ones
+ * begin at what comes back. */
+static uint32_t find_pairs(const struct kern_matrix *w, struct team_range units, uint32_t most,
+                           struct groups *g)
 {
     uint32_t i = w->n_parts - 1;
     while (units.from < w->first_unit[i])
         i--;
     uint32_t group = (units.from - w->first_unit[i]) * 2, rest = w->part[i].n_groups - group;
     uint32_t n = (units.to - units.from) * 2 < most ? (units.to - units.from) * 2 : most;
-    p->n_groups = rest < n ? rest : n;
-    for (uint32_t k = 0; k < p->n_groups; k++) {
-        p->panel[k] = &w->part[i];
-        p->group[k] = group + k;
+    g->n = rest < n ? rest : n;
+    for (uint32_t k = 0; k < g->n; k++) {
+        g->panel[k] = &w->part[i];
+        g->group[k] = group + k;
     }
-    return units.from + (p->n_groups + 1) / 2;
+    return units.from + (g->n + 1) / 2;
 }
 
 static uint32_t find_gates(const struct kern_matrix *w, struct team_range units, uint32_t most,
-                           struct product *p)
+                           struct groups *g)
 {
     uint32_t n = units.to - units.from < most / 2 ? units.to - units.from : most / 2;
-    p->n_groups = 2 * n;
+    g->n = 2 * n;
     for (uint32_t k = 0; k < 2 * n; k++) {
-        p->panel[k] = &w->part[k / n];
-        p->group[k] = units.from + k % n;
+        g->panel[k] = &w->part[k / n];
+        g->group[k] = units.from + k % n;
     }
     return units.from + n;
 }
 
-/* A single token reads units one by one: to fetch four groups ahead of four is too much for the
+/* A single token reads pairs one by one: to fetch four groups ahead of four is too much for the
  * first cache. */
 static uint32_t find_units(const struct job *j, const struct kern_matrix *w, bool is_gate,
-                           struct team_range units, struct product *p)
+                           struct team_range units, struct groups *g)
 {
-    uint32_t most = j->d->isa->tile_groups < 2 || j->n_tok == 1 ? 2 : j->d->isa->tile_groups;
-    return is_gate ? find_gates(w, units, most, p) : find_neighbours(w, units, most, p);
+    uint32_t most = j->d->isa->tile_groups < 2 ? 2 : j->d->isa->tile_groups;
+    if (j->n_tok == 1)
+        most = is_gate ? 2 * GATE_UNITS : 2;
+    return is_gate ? find_gates(w, units, most, g) : find_pairs(w, units, most, g);
 }
 
 /* Where the rows of the groups go. */
 static void place_rows(const struct job *j, struct product *p)
 {
-    for (uint32_t k = 0; k < p->n_groups; k++) {
-        uint32_t part = (uint32_t)(p->panel[k] - j->w->part);
+    const struct groups *g = &p->now;
+    for (uint32_t k = 0; k < g->n; k++) {
+        uint32_t part = (uint32_t)(g->panel[k] - j->w->part);
         uint32_t first = is_gate(j->mode) ? 0 : j->w->first_row[part];
-        uint32_t last = p->group[k] + (p->n_units > 0 ? (p->n_units - 1) * p->step : 0);
-        p->n_rows[k] = rows_of(p->panel[k], last);
-        p->out[k] = j->out + first + (size_t)p->group[k] * LANES;
+        uint32_t last = g->group[k] + (p->n_runs > 0 ? (p->n_runs - 1) * 2 : 0);
+        p->n_rows[k] = rows_of(g->panel[k], last);
+        p->out[k] = j->out + first + (size_t)g->group[k] * LANES;
     }
 }
 
@@ -287,7 +290,7 @@ static struct team_range own_units(const struct job *j, const struct kern_matrix
 
 /* What a thread reads first in the matrix that was loaded after this one and so, most often, is
  * used after it; one of two parts is gate and up. */
-static bool find_next(const struct job *j, uint32_t thread, struct product *p)
+static bool find_next(const struct job *j, uint32_t thread, struct groups *g)
 {
     const struct kern_matrix *w = j->w->next;
     if (!w)
@@ -297,20 +300,8 @@ static bool find_next(const struct job *j, uint32_t thread, struct product *p)
     for (size_t i = 0; w->next && i < sizeof *w; i += 64)
         __builtin_prefetch((const uint8_t *)w->next + i);
     if (own.from < own.to)
-        (void)find_units(j, w, is_gate, own, p);
+        (void)find_units(j, w, is_gate, own, g);
     return own.from < own.to;
-}
-
-static const uint8_t *group_data(const struct product *p, uint32_t k)
-{
-    return p->panel[k]->data + p->group[k] * p->panel[k]->group_bytes;
-}
-
-/* next: what the thread reads after p. */
-static void look_ahead(const struct product *next, struct product *p)
-{
-    for (uint32_t k = 0; k < p->n_groups; k++)
-        p->ahead[k] = group_data(next, k < next->n_groups ? k : 0);
 }
 
 /* Whether the input is what the product works on. */
@@ -338,7 +329,7 @@ static uint32_t run_units(const struct job *j, struct team_range units)
 static void place_run(struct team_range units, uint32_t unit, float *gated, struct product *p)
 {
     p->out_stride = (size_t)(units.to - units.from) * LANES;
-    for (uint32_t k = 0; k < p->n_groups / 2; k++) {
+    for (uint32_t k = 0; k < p->now.n / 2; k++) {
         p->out[k] = gated + (size_t)(unit - units.from + k) * LANES;
         p->n_rows[k] = LANES;
     }
@@ -381,18 +372,16 @@ static void quantise_run(const struct job *j, struct team_range tiles, struct te
         flush(&b);
 }
 
-/* Of a single token, all units from p's on that go the same way: both groups of one layout, and in
- * one part of the matrix. How many; 0: p alone, the general way. */
-static uint32_t count_alike(const struct job *j, uint32_t n_left, struct product *p)
+/* Of a single token, runs of groups like these that follow on one another: all of one layout, and
+ * in one part of the matrix. How many; 0: these groups alone, the general way. */
+static uint32_t count_runs(const struct job *j, uint32_t n_left, const struct groups *g)
 {
-    const struct panel *a = p->panel[0], *b = p->panel[p->n_groups - 1];
-    bool gate = is_gate(j->mode);
+    const struct panel *a = g->panel[0], *b = g->panel[g->n - 1];
     if (j->n_tok != 1 || !panel_is_quantised(a->layout) || a->layout != b->layout)
         return 0;
-    uint32_t full = gate ? n_left : (a->n_groups - p->group[0]) / 2;
-    p->step = gate ? 1 : 2;
-    if (p->n_groups == 1)
-        return 1;
+    if (is_gate(j->mode))
+        return g->n == 2 * GATE_UNITS ? n_left / GATE_UNITS : 1;
+    uint32_t full = g->n < 2 ? 1 : (a->n_groups - g->group[0]) / 2;
     return full < n_left ? full : n_left;
 }
 
@@ -403,20 +392,19 @@ static void compute_run(const struct job *j, struct team_range units, uint32_t e
     bool gate = is_gate(j->mode);
     float *gated = j->d->scratch[thread].gated;
     for (uint32_t unit = units.from, after; unit < units.to; unit = after) {
-        after = find_units(j, j->w, gate, (struct team_range){unit, units.to}, p);
-        p->n_units = count_alike(j, units.to - unit, p);
-        if (p->n_units > 0)
-            after = unit + p->n_units;
+        after = find_units(j, j->w, gate, (struct team_range){unit, units.to}, &p->now);
+        p->n_runs = count_runs(j, units.to - unit, &p->now);
+        if (p->n_runs > 0)
+            after = unit + p->n_runs * (after - unit);
         if (j->out_quant)
             place_run(units, unit, gated, p);
         else
             place_rows(j, p);
-        struct product next = *p;
+        p->next = p->now;
         if (after < end)
-            (void)find_units(j, j->w, gate, (struct team_range){after, end}, &next);
+            (void)find_units(j, j->w, gate, (struct team_range){after, end}, &p->next);
         else
-            (void)find_next(j, thread, &next);
-        look_ahead(&next, p);
+            (void)find_next(j, thread, &p->next);
         j->d->isa->product(p);
     }
     if (j->out_quant)
@@ -441,7 +429,7 @@ static void product_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t 
                         .x = is_ready(j) ? &ready : made,
                         .n_tok = j->n_tok,
                         .tiles = tiles_of(j, share / j->row_shares),
-                        .is_far = j->d->weight_bytes > j->d->cache_bytes};
+                        .fetch = cpu_fetch(j->d)};
     bool gate = is_gate(j->mode);
     struct team_range pieces =
         team_share(n_pieces(j->w, gate), share % j->row_shares, j->row_shares);
