@@ -99,7 +99,8 @@ static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct
     enum panel_layout layout = p->now.panel[first]->layout;
     uint32_t n_blocks = c.cols / QUANT;
     bool is_cut = panel_is_quantised(layout) && c.unpacked_step > 0;
-    uint32_t n_chunks = is_cut ? (n_blocks + CHUNK_BLOCKS - 1) / CHUNK_BLOCKS : 1;
+    uint32_t most = s->n > MANY_TILES ? CHUNK_BLOCKS : FEW_BLOCKS;
+    uint32_t n_chunks = is_cut ? (n_blocks + most - 1) / most : 1;
     for (uint32_t chunk = 0; chunk < n_chunks; chunk++) {
         c.from_block = n_blocks * chunk / n_chunks;
         c.to_block = n_blocks * (chunk + 1) / n_chunks;

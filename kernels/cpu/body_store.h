@@ -20,7 +20,7 @@ INLINE void store_rows(float *out, v16 value, uint32_t n_rows, bool is_added)
 
 /* Tiles go over the columns in chunks whose weights, made ready, stay in the first cache, and over
  * the tokens in slabs whose sums are kept meanwhile. */
-enum { SLAB_TILES = 512 / TILE_TOKENS };
+enum { SLAB_TILES = 512 / TILE_TOKENS, MANY_TILES = 16, FEW_BLOCKS = CHUNK_BLOCKS / 2 };
 struct slab {
     v16 sum[SLAB_TILES][MAX_GROUPS][TILE_TOKENS], spare[TILE_TOKENS];
     _Alignas(64) uint8_t unpacked[TILE_GROUPS][CHUNK_BLOCKS * UNPACKED_BYTES];
