@@ -75,7 +75,7 @@ static bool has_counts(const struct bench *b)
     const struct shapes_options *o = &b->options;
 
     return (o->backend == NULL || strcmp(o->backend, "cpu") == 0) &&
-           (o->instruction_set == NULL || strcmp(o->instruction_set, "avx512") == 0) &&
+           (o->instruction_set == NULL || strncmp(o->instruction_set, "avx512", 6) == 0) &&
            strcmp(b->report.limits.int8_name, "AVX-512 VNNI") == 0;
 }
 

@@ -41,24 +41,37 @@ static bool has_avx512(void)
 }
 #endif
 
+/* AMD's cores since family 17h. */
+static bool is_zen(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amd") && has_avx2();
+#else
+    return false;
+#endif
+}
+
 static const struct {
     const struct cpu_isa *isa;
     bool (*is_here)(void);
+    bool is_for_zen; /* the best for AMD's cores only; runs on all that have the instructions */
 } ISAS[] = {
 /* the best first */
 #if defined(__x86_64__)
-    {&ISA_AVX512, has_avx512},
-    {&ISA_AVXVNNI, has_avxvnni},
-    {&ISA_AVX2, has_avx2},
+    {&ISA_AVX512ZEN, has_avx512, true}, {&ISA_AVX512, has_avx512, false},
+    {&ISA_AVXVNNI, has_avxvnni, false}, {&ISA_AVX2, has_avx2, false},
 #endif
-    {&ISA_PLAIN, has_plain},
+    {&ISA_PLAIN, has_plain, false},
 };
 
 static const struct cpu_isa *choose_isa(const char *name)
 {
-    for (size_t i = 0; i < sizeof ISAS / sizeof *ISAS; i++)
-        if (ISAS[i].is_here() && (!name || strcmp(ISAS[i].isa->name, name) == 0))
+    for (size_t i = 0; i < sizeof ISAS / sizeof *ISAS; i++) {
+        bool is_wanted =
+            name ? strcmp(ISAS[i].isa->name, name) == 0 : !ISAS[i].is_for_zen || is_zen();
+        if (is_wanted && ISAS[i].is_here())
             return ISAS[i].isa;
+    }
     return NULL;
 }
 
@@ -77,16 +90,6 @@ static size_t largest_cache(void)
     enum { UNKNOWN_CACHE_BYTES = 32 << 20 };
     long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
     return bytes > 0 ? (size_t)bytes : UNKNOWN_CACHE_BYTES;
-}
-
-/* AMD's cores since family 17h. */
-static bool is_zen(void)
-{
-#if defined(__x86_64__)
-    return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx2");
-#else
-    return false;
-#endif
 }
 
 /* What comes from memory is fetched a whole pair of groups ahead, from a nearer cache less far,
@@ -144,8 +147,8 @@ static int cpu_open(struct kern_device **out, const struct kern_options *o, stru
     d->isa = choose_isa(o->instruction_set);
     if (!d->isa) {
         rc = err_set(e, ERR_UNSUPPORTED,
-                     "backend cpu: instruction set '%s': avx512, avxvnni, avx2 and plain "
-                     "are known, and this processor must have it",
+                     "backend cpu: instruction set '%s': avx512zen, avx512, avxvnni, avx2 "
+                     "and plain are known, and this processor must have it",
                      o->instruction_set);
         goto out;
     }

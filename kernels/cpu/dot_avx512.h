@@ -1,5 +1,5 @@
 /* kernels/cpu/dot_avx512.h - the integer half of vec_avx512.h: dot products by vpdpbusd (AVX-512
- * VNNI). Included by isa_avx512.c only, after it. */
+ * VNNI). Included by isa_avx512.c and isa_avx512zen.c only, after it. */
 INLINE i16 i_zero(void)
 {
     return _mm512_setzero_si512();
@@ -21,10 +21,15 @@ INLINE i16 i_times_128(i16 a)
 {
     return _mm512_slli_epi32(a, 7);
 }
-/* The same of what fits 16 bits: a shift has one of the two ports that a product has. */
+/* The same of what fits 16 bits, where nothing but products is done: by a product, since a shift has
+ * one of the two ports of Intel's cores and a product both, or in a unit that makes none. */
 INLINE i16 i_few_times_128(i16 a)
 {
+#ifdef OTHER_UNITS_SHIFT
+    return _mm512_slli_epi32(a, 7);
+#else
     return _mm512_madd_epi16(a, _mm512_set1_epi32(128));
+#endif
 }
 /* sum + 128 * x; x within 16 bits. */
 INLINE i16 i_add_times_128(i16 sum, i16 x)

@@ -1,8 +1,8 @@
 /* kernels/cpu/isa.h - inner loops of the CPU backend, once per instruction set.
  *
  * The loops are written once (body_*.h) on a vector of sixteen floats (vec_*.h) and compiled in
- * isa_plain.c, isa_avx2.c, isa_avxvnni.c and isa_avx512.c. All functions are pure but for their
- * outputs; any thread. */
+ * isa_plain.c, isa_avx2.c, isa_avxvnni.c, isa_avx512.c and isa_avx512zen.c. All functions are pure
+ * but for their outputs; any thread. */
 #ifndef KERNELS_CPU_ISA_H
 #define KERNELS_CPU_ISA_H
 
@@ -228,7 +228,7 @@ struct cpu_isa {
 
 extern const struct cpu_isa ISA_PLAIN;
 #if defined(__x86_64__)
-extern const struct cpu_isa ISA_AVX2, ISA_AVXVNNI, ISA_AVX512;
+extern const struct cpu_isa ISA_AVX2, ISA_AVXVNNI, ISA_AVX512, ISA_AVX512ZEN;
 #endif
 
 #endif

@@ -214,8 +214,11 @@ static void check(const struct flavour *f, enum kern_kv_type type, uint32_t wind
 static void check_all(enum kern_kv_type type, uint32_t window)
 {
     static const struct flavour REFERENCE = {&KERN_REF, NULL};
-    static const struct flavour FLAVOURS[] = {
-        {&KERN_CPU, "avx512"}, {&KERN_CPU, "avxvnni"}, {&KERN_CPU, "avx2"}, {&KERN_CPU, "plain"}};
+    static const struct flavour FLAVOURS[] = {{&KERN_CPU, "avx512"},
+                                              {&KERN_CPU, "avx512zen"},
+                                              {&KERN_CPU, "avxvnni"},
+                                              {&KERN_CPU, "avx2"},
+                                              {&KERN_CPU, "plain"}};
     static struct cache c;
     static struct results truth;
     assert_true(open_cache(&c, &REFERENCE, 0, type, window));

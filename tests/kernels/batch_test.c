@@ -41,8 +41,8 @@ struct batch {
 
 static const struct flavour {
     const char *backend, *instruction_set;
-} FLAVOURS[] = {
-    {"ref", NULL}, {"cpu", "avx512"}, {"cpu", "avxvnni"}, {"cpu", "avx2"}, {"cpu", "plain"}};
+} FLAVOURS[] = {{"ref", NULL},      {"cpu", "avx512"}, {"cpu", "avx512zen"},
+                {"cpu", "avxvnni"}, {"cpu", "avx2"},   {"cpu", "plain"}};
 enum { N_FLAVOURS = sizeof FLAVOURS / sizeof *FLAVOURS };
 
 /* False when this machine lacks the instruction set. */

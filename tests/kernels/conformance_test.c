@@ -17,8 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct flavour FLAVOURS[] = {
-    {&KERN_CPU, "avx512"}, {&KERN_CPU, "avxvnni"}, {&KERN_CPU, "avx2"}, {&KERN_CPU, "plain"}};
+static const struct flavour FLAVOURS[] = {{&KERN_CPU, "avx512"},
+                                          {&KERN_CPU, "avx512zen"},
+                                          {&KERN_CPU, "avxvnni"},
+                                          {&KERN_CPU, "avx2"},
+                                          {&KERN_CPU, "plain"}};
 enum { N_FLAVOURS = sizeof FLAVOURS / sizeof *FLAVOURS };
 
 static const struct type_case {
