@@ -40,7 +40,7 @@ INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct
         if (TILE_GROUPS <= 2 || c->n_groups == TILE_GROUPS)                                        \
             tile_run(layout, kind, c, TILE_GROUPS, n_t);                                           \
         else                                                                                       \
-            tile_run(layout, kind, c, FEW_GROUPS, n_t);                                            \
+            tile_run(layout, kind, c, STRIP_GROUPS, n_t);                                          \
     }
 TILE(first_4_offset, PANEL_4_OFFSET, KIND_FIRST) TILE(first_4, PANEL_4, KIND_FIRST)
     TILE(first_8_offset, PANEL_8_OFFSET, KIND_FIRST) TILE(first_8, PANEL_8, KIND_FIRST)
@@ -66,14 +66,13 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     const struct panel *panel = p->now.panel[from];
     uint32_t then = from % p->next.n;
     c->cols = panel->cols;
-    /* Four groups ahead of four, made ready, are too much for the first cache. */
-    c->is_far = p->fetch.is_far || (TILE_GROUPS > 2 && p->n_tok > 1);
+    c->is_far = p->fetch.is_far || p->n_tok > NEAR_TOKENS;
     c->scales[to] = panel_scales(panel, p->now.group[from]);
     c->words[to] = panel_words(panel, p->now.group[from]);
     c->unpacked[to] = s->unpacked[to];
     c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
-    c->ahead[to] = panel_pair(p->next.panel[then], p->next.group[then]) +
-                   then % 2 * (panel_block_bytes(panel->layout) / 2);
+    c->ahead[to] = panel_strip(p->next.panel[then], p->next.group[then]) +
+                   then % STRIP_GROUPS * panel_block_bytes(panel->layout);
 }
 
 /* A tile's sums, at most TILE_RUN tokens at a time. */
@@ -93,13 +92,13 @@ static void run_tile(const struct product *p, enum panel_layout layout, const st
 /* n groups from `first` on times the tokens of a slab. A group alone may fill a tile twice. */
 static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct slab *s)
 {
-    struct tile c = {.n_groups = n > FEW_GROUPS ? n : FEW_GROUPS};
+    struct tile c = {.n_groups = n > STRIP_GROUPS ? n : STRIP_GROUPS};
     for (uint32_t k = 0; k < c.n_groups; k++)
         set_group(p, first + (k < n ? k : 0), k, s, &c);
     enum panel_layout layout = p->now.panel[first]->layout;
     uint32_t n_blocks = c.cols / QUANT;
     bool is_cut = panel_is_quantised(layout) && c.unpacked_step > 0;
-    uint32_t most = s->n > MANY_TILES ? CHUNK_BLOCKS : FEW_BLOCKS;
+    uint32_t most = s->n > FEW_TILES ? CHUNK_BLOCKS : FEW_BLOCKS;
     uint32_t n_chunks = is_cut ? (n_blocks + most - 1) / most : 1;
     for (uint32_t chunk = 0; chunk < n_chunks; chunk++) {
         c.from_block = n_blocks * chunk / n_chunks;
@@ -130,7 +129,7 @@ static uint32_t groups_together(const struct product *p, uint32_t first)
     uint32_t rest = p->now.n - first;
     if (rest >= TILE_GROUPS && is_alike(p, first, TILE_GROUPS))
         return TILE_GROUPS;
-    return rest >= FEW_GROUPS && is_alike(p, first, FEW_GROUPS) ? FEW_GROUPS : 1;
+    return rest >= STRIP_GROUPS && is_alike(p, first, STRIP_GROUPS) ? STRIP_GROUPS : 1;
 }
 
 static void slabs_product(const struct product *p)

@@ -1,11 +1,17 @@
 /* kernels/cpu/body_unpack.h - what a tile works on: weights as they are packed, and blocks of 32
  * columns that its first tile makes ready for the later ones. Included after body_quantise.h. */
 
+/* From block to block of a group. */
+INLINE uint32_t step_bytes(enum panel_layout layout)
+{
+    return STRIP_GROUPS * panel_block_bytes(layout);
+}
+
 struct tile {
     const uint8_t *scales[TILE_GROUPS], *words[TILE_GROUPS];
     uint8_t *unpacked[TILE_GROUPS];    /* blocks, written by the first tile of a group */
     uint32_t unpacked_step;            /* from block to block; 0 where no other tile follows */
-    const uint8_t *ahead[TILE_GROUPS]; /* half of the blocks of a pair that is read later */
+    const uint8_t *ahead[TILE_GROUPS]; /* a group's part of a strip that is read later */
     bool is_far;
     uint32_t cols, from_block, to_block; /* blocks of 32 columns that are added */
     const struct quant_block *x;         /* of the tile */
@@ -45,12 +51,12 @@ INLINE struct scales packed_scales(enum panel_layout layout, const uint8_t *scal
 INLINE const uint8_t *scales_at(enum panel_layout layout, const struct tile *c, uint32_t k,
                                 uint32_t b)
 {
-    return c->scales[k] + (size_t)b * panel_block_bytes(layout);
+    return c->scales[k] + (size_t)b * step_bytes(layout);
 }
 INLINE const uint8_t *words_at(enum panel_layout layout, const struct tile *c, uint32_t k,
                                uint32_t b)
 {
-    return c->words[k] + (size_t)b * panel_block_bytes(layout);
+    return c->words[k] + (size_t)b * step_bytes(layout);
 }
 
 INLINE void unpack_words(const uint8_t *words, uint8_t *unpacked)
@@ -71,8 +77,7 @@ INLINE uint8_t *unpacked_at(const struct tile *c, uint32_t k, uint32_t b)
 /* By the first tile. */
 INLINE void unpack_block(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
 {
-    prefetch(c->ahead[k] + (size_t)b * panel_block_bytes(layout), panel_block_bytes(layout) / 2,
-             c->is_far);
+    prefetch(c->ahead[k] + (size_t)b * step_bytes(layout), panel_block_bytes(layout), c->is_far);
     if (panel_has_nibbles(layout))
         unpack_words(words_at(layout, c, k, b), unpacked_at(c, k, b));
     if (c->unpacked_step > 0) {

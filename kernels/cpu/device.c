@@ -100,12 +100,9 @@ static size_t largest_cache(void)
  * the second cache: kernels/README.md. */
 struct fetch cpu_fetch(const struct kern_device *d)
 {
-    enum { NEAR_BYTES = 7680, ZEN_BYTES = 11520 };
-    if (d->is_zen)
-        return (struct fetch){ZEN_BYTES, false};
-    if (d->weight_bytes > d->cache_bytes)
-        return (struct fetch){0, true};
-    return (struct fetch){NEAR_BYTES, false};
+    enum { NEAR_BYTES = 9600 };
+    bool is_far = d->weight_bytes > d->cache_bytes && !d->is_zen;
+    return is_far ? (struct fetch){0, true} : (struct fetch){NEAR_BYTES, false};
 }
 
 static int no_memory(const char *what, struct err *e)
@@ -234,15 +231,15 @@ static int cpu_matrix(struct kern_device *d, uint32_t cols, const struct kern_pa
     m->n_parts = n_parts;
     for (uint32_t i = 0; i < n_parts; i++) {
         struct panel *p = &m->part[i];
-        TRY(cpu_panel_open(&d->memory, &parts[i], cols, p, e));
+        TRY(cpu_panel_open(&d->memory, d->isa, &parts[i], cols, p, e));
         team_run(d->team, pack_body, &(struct pack_job){d->team, p, &parts[i]});
         m->first_row[i] = m->rows;
         m->first_unit[i] = m->n_units;
         m->rows += p->rows;
-        m->n_units += panel_pairs(p);
+        m->n_units += (p->n_groups + 1) / 2;
         m->has_float = m->has_float || !panel_is_quantised(p->layout);
         m->has_quant = m->has_quant || panel_is_quantised(p->layout);
-        d->weight_bytes += panel_pairs(p) * p->pair_bytes;
+        d->weight_bytes += panel_strips(p) * p->strip_bytes;
     }
     if (d->last_matrix)
         d->last_matrix->next = m;

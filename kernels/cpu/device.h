@@ -98,8 +98,9 @@ struct kern_device {
 
 /* pack.c: an empty panel for a tensor (ERR_NOMEM, ERR_UNSUPPORTED); groups `from` to `to` of it,
  * each by any one thread; row `row` as float32. */
-MUST_USE int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols,
-                            struct panel *out, struct err *e);
+MUST_USE int cpu_panel_open(struct memory *m, const struct cpu_isa *isa,
+                            const struct kern_part *part, uint32_t cols, struct panel *out,
+                            struct err *e);
 void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32_t from,
                      uint32_t to);
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst);

@@ -18,9 +18,10 @@ enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
 /* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
  * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
  *
- * Groups lie in pairs. Quantised: block after block of 32 columns, of both groups, so that a thread
- * that computes them together reads one stream: scales of the first, scales of the second, words of
- * the first, words of the second. Scales of a block: 16 f16 d, with an offset 16 f16 m after them.
+ * Groups lie in strips of as many as the instruction set computes together for one token, one or
+ * two. Quantised: block after block of 32 columns, of all groups of the strip, so that a thread
+ * reads one stream: the scales of each group, then the words of each. Scales of a block: 16 f16 d,
+ * with an offset 16 f16 m after them.
  * Words of a block, _4: 4 x 64 bytes: of each row 4 bytes whose low nibbles are columns 4j..4j+3
  * and high nibbles columns 16+4j..16+4j+3; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight
  * is d * q + m with q unsigned; without an offset d * (q - 8) and d * (q - 128).
@@ -40,7 +41,8 @@ enum { WORD_BYTES = 64, BLOCK_BYTES = 8 * WORD_BYTES }; /* of 32 columns in byte
 struct panel {
     enum panel_layout layout;
     uint32_t rows, cols, n_groups;
-    size_t pair_bytes; /* of quantised: blocks of them times panel_block_bytes */
+    uint32_t strip_groups;
+    size_t strip_bytes;
     const uint8_t *data;
 };
 
@@ -66,30 +68,30 @@ static inline uint32_t panel_word_bytes(enum panel_layout l)
     return panel_has_nibbles(l) ? BLOCK_BYTES / 2 : BLOCK_BYTES;
 }
 
-/* From block to block of a group: the blocks of both groups of a pair. */
 static inline uint32_t panel_block_bytes(enum panel_layout l)
 {
-    return 2 * (panel_scale_bytes(l) + panel_word_bytes(l));
+    return panel_scale_bytes(l) + panel_word_bytes(l);
 }
-static inline uint32_t panel_pairs(const struct panel *p)
+static inline uint32_t panel_strips(const struct panel *p)
 {
-    return (p->n_groups + 1) / 2;
+    return (p->n_groups + p->strip_groups - 1) / p->strip_groups;
 }
-static inline const uint8_t *panel_pair(const struct panel *p, uint32_t group)
+static inline const uint8_t *panel_strip(const struct panel *p, uint32_t group)
 {
-    return p->data + group / 2 * p->pair_bytes;
+    return p->data + group / p->strip_groups * p->strip_bytes;
 }
-/* A group's first scales, and its first words. */
+/* A group's first scales, and its first words; the next block's are strip_groups blocks on. */
 static inline const uint8_t *panel_scales(const struct panel *p, uint32_t group)
 {
-    return panel_pair(p, group) + group % 2 * panel_scale_bytes(p->layout);
+    return panel_strip(p, group) + group % p->strip_groups * panel_scale_bytes(p->layout);
 }
 static inline const uint8_t *panel_words(const struct panel *p, uint32_t group)
 {
+    uint32_t in_strip = group % p->strip_groups;
     if (!panel_is_quantised(p->layout))
-        return panel_pair(p, group) + group % 2 * (p->pair_bytes / 2);
-    return panel_pair(p, group) + 2 * panel_scale_bytes(p->layout) +
-           group % 2 * panel_word_bytes(p->layout);
+        return panel_strip(p, group) + in_strip * (p->strip_bytes / p->strip_groups);
+    return panel_strip(p, group) + p->strip_groups * panel_scale_bytes(p->layout) +
+           in_strip * panel_word_bytes(p->layout);
 }
 
 /* A block of 32 columns as every step of several tokens reads it: nibbles as bytes, then, of all
@@ -143,12 +145,13 @@ enum product_mode {
 
 /* How the weights of a step are fetched before they are read. */
 struct fetch {
-    uint32_t n_bytes; /* for one token, so many before; 0: a pair of groups */
+    uint32_t n_bytes; /* for one token, so many before; 0: a strip */
     bool is_far;      /* into the second cache, not the first */
 };
 
-/* Groups that go through a product together: a pair, or one at the end of a panel, or some of gate
- * and as many of up after them. The first of each panel has an even number. */
+/* Groups that go through a product together: neighbours of one panel, or some of gate and as many
+ * of up after them. Where strips have two groups the first of each panel has
+ * an even number. */
 struct groups {
     uint32_t n;
     const struct panel *panel[MAX_GROUPS];
@@ -202,7 +205,7 @@ struct attend {
 struct quant_rows;
 struct cpu_isa {
     const char *name;
-    uint32_t tile_groups, tile_tokens; /* a full tile */
+    uint32_t strip_groups, tile_groups, tile_tokens; /* a strip; a full tile */
     /* y = x / rms(x) * weight; y may be x. */
     void (*norm)(const float *x, const float *weight, float eps, uint32_t n, float *y);
     void (*quantise)(const struct quant_rows *rows); /* quantise.h */

@@ -5,6 +5,10 @@
 
 #include "kernels/cpu/vec_avx512.h"
 
+/* Of more tokens the weights ahead go to the second cache: four groups ahead of four are too much
+ * for the first one. */
+enum { NEAR_TOKENS = 1 };
+
 #include "kernels/cpu/dot_avx512.h"
 
 #include "kernels/cpu/body_rows.h"
@@ -30,7 +34,7 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_AVX512 = {"avx512",     TILE_GROUPS,   TILE_TOKENS,
-                                   row_norm,     rows_quantise, blocks_quantise,
-                                   rows_product, row_rotate,    ATTEND_TABLE};
+const struct cpu_isa ISA_AVX512 = {"avx512",   STRIP_GROUPS,  TILE_GROUPS,     TILE_TOKENS,
+                                   row_norm,   rows_quantise, blocks_quantise, rows_product,
+                                   row_rotate, ATTEND_TABLE};
 #endif

@@ -30,7 +30,7 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_AVXVNNI = {"avxvnni",    TILE_GROUPS,   TILE_TOKENS,
-                                    row_norm,     rows_quantise, blocks_quantise,
-                                    rows_product, row_rotate,    ATTEND_TABLE};
+const struct cpu_isa ISA_AVXVNNI = {"avxvnni",  STRIP_GROUPS,  TILE_GROUPS,     TILE_TOKENS,
+                                    row_norm,   rows_quantise, blocks_quantise, rows_product,
+                                    row_rotate, ATTEND_TABLE};
 #endif

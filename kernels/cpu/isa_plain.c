@@ -28,6 +28,6 @@
 
 #include "kernels/cpu/body_attend.h"
 
-const struct cpu_isa ISA_PLAIN = {"plain",      TILE_GROUPS,   TILE_TOKENS,
-                                  row_norm,     rows_quantise, blocks_quantise,
-                                  rows_product, row_rotate,    ATTEND_TABLE};
+const struct cpu_isa ISA_PLAIN = {"plain",    STRIP_GROUPS,  TILE_GROUPS,     TILE_TOKENS,
+                                  row_norm,   rows_quantise, blocks_quantise, rows_product,
+                                  row_rotate, ATTEND_TABLE};

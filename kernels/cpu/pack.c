@@ -162,17 +162,20 @@ static uint8_t *writable(const uint8_t *p)
     return (uint8_t *)(uintptr_t)p;
 }
 
+static size_t block_at(const struct panel *p, uint32_t at)
+{
+    return (size_t)at * p->strip_groups * panel_block_bytes(p->layout);
+}
+
 /* Block `at` of a row: its scale, and its first word. */
 static const uint8_t *scale_at(const struct panel *p, uint32_t row, uint32_t at)
 {
-    return panel_scales(p, row / LANES) + (size_t)at * panel_block_bytes(p->layout) +
-           2 * (row % LANES);
+    return panel_scales(p, row / LANES) + block_at(p, at) + 2 * (row % LANES);
 }
 
 static const uint8_t *word_at(const struct panel *p, uint32_t row, uint32_t at)
 {
-    return panel_words(p, row / LANES) + (size_t)at * panel_block_bytes(p->layout) +
-           4 * (row % LANES);
+    return panel_words(p, row / LANES) + block_at(p, at) + 4 * (row % LANES);
 }
 
 static void write_block(const struct panel *p, uint32_t row, uint32_t at, const struct block *b)
@@ -211,12 +214,13 @@ static void pack_row(const struct panel *p, const struct reader *r, const uint8_
 static void set_sizes(struct panel *p)
 {
     size_t n_blocks = p->cols / QUANT;
-    p->pair_bytes = panel_is_quantised(p->layout) ? n_blocks * panel_block_bytes(p->layout)
-                                                  : 2 * p->cols * LANES * element_bytes(p->layout);
+    size_t group_bytes = panel_is_quantised(p->layout) ? n_blocks * panel_block_bytes(p->layout)
+                                                       : p->cols * LANES * element_bytes(p->layout);
+    p->strip_bytes = p->strip_groups * group_bytes;
 }
 
-int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols, struct panel *out,
-                   struct err *e)
+int cpu_panel_open(struct memory *m, const struct cpu_isa *isa, const struct kern_part *part,
+                   uint32_t cols, struct panel *out, struct err *e)
 {
     const struct reader *r = find_reader(part->dtype);
     uint32_t elements;
@@ -224,10 +228,11 @@ int cpu_panel_open(struct memory *m, const struct kern_part *part, uint32_t cols
     if (!r || !dtype_layout(part->dtype, &elements, &block_bytes) || cols % elements)
         return err_set(e, ERR_UNSUPPORTED, "backend cpu: rows of %u elements of type %s", cols,
                        dtype_name(part->dtype));
-    *out = (struct panel){.layout = r->layout, .rows = part->rows, .cols = cols};
+    *out = (struct panel){
+        .layout = r->layout, .rows = part->rows, .cols = cols, .strip_groups = isa->strip_groups};
     out->n_groups = (part->rows + LANES - 1) / LANES;
     set_sizes(out);
-    out->data = memory_take(m, panel_pairs(out), out->pair_bytes);
+    out->data = memory_take(m, panel_strips(out), out->strip_bytes);
     if (!out->data)
         return err_set(e, ERR_NOMEM, "backend cpu: no memory for %u x %u weights", part->rows,
                        cols);

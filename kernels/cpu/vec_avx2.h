@@ -5,7 +5,15 @@
 
 #include "kernels/cpu/inline.h"
 
-enum { TILE_GROUPS = 1, TILE_TOKENS = 6, TILE_RUN = 3, CHUNK_BLOCKS = 24 };
+enum {
+    STRIP_GROUPS = 1,
+    TILE_GROUPS = 1,
+    TILE_TOKENS = 6,
+    TILE_RUN = 3,
+    CHUNK_BLOCKS = 24,
+    FEW_BLOCKS = 24
+};
+enum { NEAR_TOKENS = 1 << 30 }; /* few groups ahead: the first cache has place for them */
 
 typedef struct {
     __m256 a, b;

@@ -5,7 +5,14 @@
 
 #include "kernels/cpu/inline.h"
 
-enum { TILE_GROUPS = 4, TILE_TOKENS = 4, TILE_RUN = 4, CHUNK_BLOCKS = 18 };
+enum {
+    STRIP_GROUPS = 2,
+    TILE_GROUPS = 4,
+    TILE_TOKENS = 4,
+    TILE_RUN = 4,
+    CHUNK_BLOCKS = 18,
+    FEW_BLOCKS = 9
+};
 
 typedef __m512 v16;
 typedef __m512i i16;

@@ -11,7 +11,15 @@
 #undef UNROLL
 #define UNROLL(n)
 
-enum { TILE_GROUPS = 1, TILE_TOKENS = 6, TILE_RUN = 1, CHUNK_BLOCKS = 24 };
+enum {
+    STRIP_GROUPS = 1,
+    TILE_GROUPS = 1,
+    TILE_TOKENS = 6,
+    TILE_RUN = 1,
+    CHUNK_BLOCKS = 24,
+    FEW_BLOCKS = 24
+};
+enum { NEAR_TOKENS = 1 << 30 }; /* few groups ahead: the first cache has place for them */
 
 typedef struct {
     float x[16];
