@@ -18,10 +18,12 @@ void report_print_head(void)
 {
     printf(
         "of peak: operations of the model, of the int8 peak (attention: fp32). at most: what this\n"
-        "share can be, by the instructions that the kernel needs. executed: operations of all its\n"
-        "dot products, second bytes of activations with them, of the int8 peak. Of read for one "
-        "token and\n"
-        "of peak for several are of what was measured in turn with the step.\n\n");
+        "share can be by the instructions that the kernel needs, where two start in a cycle, as "
+        "on\n"
+        "Intel's cores with AVX-512. executed: operations of all its dot products, second bytes "
+        "of\n"
+        "activations with them, of the int8 peak. Of read for one token and of peak for several\n"
+        "are of what was measured in turn with the step.\n\n");
     printf("%-54s %6s %11s %7s %8s %7s %8s %7s %7s %8s\n", "kernel", "tokens", "us a step",
            "spread", "GB/s", "of read", "GOP/s", "of peak", "at most", "executed");
 }

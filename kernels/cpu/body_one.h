@@ -100,7 +100,8 @@ static struct fetched start_fetching(const struct product *p)
 {
     struct fetched f = {0};
     fetch_strip(p, &f);
-    size_t left = p->fetch.n_bytes > 0 ? p->fetch.n_bytes : (size_t)(f.end - f.at);
+    size_t two_groups = (size_t)(f.end - f.at) * (2 / STRIP_GROUPS);
+    size_t left = p->fetch.n_bytes > 0 ? p->fetch.n_bytes : two_groups;
     while (left >= (size_t)(f.end - f.at)) {
         left -= (size_t)(f.end - f.at);
         next_strip(p, &f);

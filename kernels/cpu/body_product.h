@@ -89,6 +89,12 @@ static void run_tile(const struct product *p, enum panel_layout layout, const st
     }
 }
 
+static uint32_t count_chunks(const struct slab *s, uint32_t n_blocks)
+{
+    uint32_t most = s->n > FEW_TILES ? CHUNK_BLOCKS : FEW_BLOCKS;
+    return (n_blocks + most - 1) / most;
+}
+
 /* n groups from `first` on times the tokens of a slab. A group alone may fill a tile twice. */
 static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct slab *s)
 {
@@ -98,8 +104,7 @@ static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct
     enum panel_layout layout = p->now.panel[first]->layout;
     uint32_t n_blocks = c.cols / QUANT;
     bool is_cut = panel_is_quantised(layout) && c.unpacked_step > 0;
-    uint32_t most = s->n > FEW_TILES ? CHUNK_BLOCKS : FEW_BLOCKS;
-    uint32_t n_chunks = is_cut ? (n_blocks + most - 1) / most : 1;
+    uint32_t n_chunks = is_cut ? count_chunks(s, n_blocks) : 1;
     for (uint32_t chunk = 0; chunk < n_chunks; chunk++) {
         c.from_block = n_blocks * chunk / n_chunks;
         c.to_block = n_blocks * (chunk + 1) / n_chunks;

@@ -18,7 +18,7 @@ struct tile {
     const float *value;                  /* [tokens, cols] */
     uint32_t slot;                       /* of the first token meant in the tile */
     v16 *sum[TILE_GROUPS];               /* [TILE_TOKENS] so far */
-    uint32_t n_groups;                   /* TILE_GROUPS, or 2 */
+    uint32_t n_groups;                   /* TILE_GROUPS, or STRIP_GROUPS */
 };
 
 /* Which tile of a group it is. */

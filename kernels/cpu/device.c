@@ -41,7 +41,7 @@ static bool has_avx512(void)
 }
 #endif
 
-/* AMD's cores since family 17h. */
+/* AMD's cores that have AVX2: Zen, but for one older kind. */
 static bool is_zen(void)
 {
 #if defined(__x86_64__)
@@ -92,12 +92,13 @@ static size_t largest_cache(void)
     return bytes > 0 ? (size_t)bytes : UNKNOWN_CACHE_BYTES;
 }
 
-/* What comes from memory is fetched a whole pair of groups ahead, from a nearer cache less far,
- * since two pairs of 1536 columns are more than the first cache holds (`down` of SmolLM2 took 15%
+/* What comes from memory is fetched two whole groups ahead, from a nearer cache less far, since
+ * four groups of 1536 columns are more than the first cache holds (`down` of SmolLM2 took 15%
  * longer; 5 to 12 KiB do as well). Into the second cache from memory: an Intel core keeps 16 lines
  * in flight for its first one, too few for that latency (1.1B, 646 MB a token, two cores: 31
- * tokens/s into the first, 36 into the second). AMD's take as many for either, and then wait for
- * the second cache: kernels/README.md. */
+ * tokens/s into the first, 36 into the second). AMD's cores keep as many for either, and wait again
+ * for what is only in the second; from memory, too, they do best with a short distance
+ * (kernels/README.md, "AMD"). */
 struct fetch cpu_fetch(const struct kern_device *d)
 {
     enum { NEAR_BYTES = 9600 };

@@ -21,8 +21,8 @@ INLINE i16 i_times_128(i16 a)
 {
     return _mm512_slli_epi32(a, 7);
 }
-/* The same of what fits 16 bits, where nothing but products is done: by a product, since a shift
- * has one of the two ports of Intel's cores and a product both, or in a unit that makes none. */
+/* The same of what fits 16 bits. Intel's cores have two ports for all of this, of which a shift can
+ * take one only; AMD's shift where they do not multiply. */
 INLINE i16 i_few_times_128(i16 a)
 {
 #ifdef OTHER_UNITS_SHIFT

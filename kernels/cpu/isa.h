@@ -6,93 +6,15 @@
 #ifndef KERNELS_CPU_ISA_H
 #define KERNELS_CPU_ISA_H
 
+#include "kernels/cpu/panel.h"
 #include "kernels/threads.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 16, QUANT = 32, BLOCK_TOKENS = 16, MAX_GROUPS = 4 };
+enum { BLOCK_TOKENS = 16, MAX_GROUPS = 4 };
 enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
-
-/* Weights in groups of 16 rows; a vector holds the same place of 16 rows, so that sums of rows come
- * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
- *
- * Groups lie in strips of as many as the instruction set computes together for one token, one or
- * two. Quantised: block after block of 32 columns, of all groups of the strip, so that a thread
- * reads one stream: the scales of each group, then the words of each. Scales of a block: 16 f16 d,
- * with an offset 16 f16 m after them.
- * Words of a block, _4: 4 x 64 bytes: of each row 4 bytes whose low nibbles are columns 4j..4j+3
- * and high nibbles columns 16+4j..16+4j+3; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight
- * is d * q + m with q unsigned; without an offset d * (q - 8) and d * (q - 128).
- * Floats: one group after the other, per column 16 of them, in that type. */
-enum panel_layout {
-    PANEL_4_OFFSET,
-    PANEL_4,
-    PANEL_8_OFFSET,
-    PANEL_8,
-    PANEL_F32,
-    PANEL_F16,
-    PANEL_BF16,
-    PANEL_LAYOUTS
-};
-enum { WORD_BYTES = 64, BLOCK_BYTES = 8 * WORD_BYTES }; /* of 32 columns in bytes */
-
-struct panel {
-    enum panel_layout layout;
-    uint32_t rows, cols, n_groups;
-    uint32_t strip_groups;
-    size_t strip_bytes;
-    const uint8_t *data;
-};
-
-static inline bool panel_is_quantised(enum panel_layout l)
-{
-    return l < PANEL_F32;
-}
-static inline bool panel_has_offset(enum panel_layout l)
-{
-    return l == PANEL_4_OFFSET || l == PANEL_8_OFFSET;
-}
-static inline bool panel_has_nibbles(enum panel_layout l)
-{
-    return l == PANEL_4_OFFSET || l == PANEL_4;
-}
-/* Of a block of 32 columns. */
-static inline uint32_t panel_scale_bytes(enum panel_layout l)
-{
-    return panel_has_offset(l) ? 64 : 32;
-}
-static inline uint32_t panel_word_bytes(enum panel_layout l)
-{
-    return panel_has_nibbles(l) ? BLOCK_BYTES / 2 : BLOCK_BYTES;
-}
-
-static inline uint32_t panel_block_bytes(enum panel_layout l)
-{
-    return panel_scale_bytes(l) + panel_word_bytes(l);
-}
-static inline uint32_t panel_strips(const struct panel *p)
-{
-    return (p->n_groups + p->strip_groups - 1) / p->strip_groups;
-}
-static inline const uint8_t *panel_strip(const struct panel *p, uint32_t group)
-{
-    return p->data + group / p->strip_groups * p->strip_bytes;
-}
-/* A group's first scales, and its first words; the next block's are strip_groups blocks on. */
-static inline const uint8_t *panel_scales(const struct panel *p, uint32_t group)
-{
-    return panel_strip(p, group) + group % p->strip_groups * panel_scale_bytes(p->layout);
-}
-static inline const uint8_t *panel_words(const struct panel *p, uint32_t group)
-{
-    uint32_t in_strip = group % p->strip_groups;
-    if (!panel_is_quantised(p->layout))
-        return panel_strip(p, group) + in_strip * (p->strip_bytes / p->strip_groups);
-    return panel_strip(p, group) + p->strip_groups * panel_scale_bytes(p->layout) +
-           in_strip * panel_word_bytes(p->layout);
-}
 
 /* A block of 32 columns as every step of several tokens reads it: nibbles as bytes, then, of all
  * quantised layouts, the scales and the offsets as float32. */
@@ -145,7 +67,7 @@ enum product_mode {
 
 /* How the weights of a step are fetched before they are read. */
 struct fetch {
-    uint32_t n_bytes; /* for one token, so many before; 0: a strip */
+    uint32_t n_bytes; /* for one token, so many before; 0: those of two groups */
     bool is_far;      /* into the second cache, not the first */
 };
 

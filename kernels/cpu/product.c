@@ -204,8 +204,9 @@ static uint32_t find_gates(const struct kern_matrix *w, struct team_range units,
     return units.from + n;
 }
 
-/* A single token reads pairs one by one: to fetch four groups ahead of four is too much for the
- * first cache. */
+/* A single token's runs are two groups further on each (struct product), of gate and up two each.
+ */
+_Static_assert(2 * GATE_UNITS <= MAX_GROUPS, "a run");
 static uint32_t find_units(const struct job *j, const struct kern_matrix *w, bool is_gate,
                            struct team_range units, struct groups *g)
 {

@@ -1,6 +1,6 @@
 /* kernels/cpu/quantise_avx512.h - largest words of a group of blocks, and its blocks, with shuffles
  * and masks of AVX-512 BW and DQ and the bit scatter of BMI2 (Intel intrinsics guide). What
- * quantise_each.h does block by block. Included by isa_avx512.c only. */
+ * quantise_each.h does block by block. Included by isa_avx512.c and isa_avx512zen.c only. */
 #include "kernels/cpu/quantise.h"
 
 INLINE v16 larger_magnitude(v16 a, v16 b)

@@ -1,5 +1,5 @@
 /* kernels/cpu/vec_avx512.h - sixteen lanes in one register; dot products by vpdpbusd (AVX-512 VNNI,
- * Intel intrinsics guide). Included by isa_avx512.c only. */
+ * Intel intrinsics guide). Included by isa_avx512.c and isa_avx512zen.c only. */
 #include <immintrin.h>
 #include <string.h>
 
