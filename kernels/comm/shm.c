@@ -49,8 +49,8 @@ size_t comm_type_bytes(enum comm_type t)
     return BYTES[t];
 }
 
-/* Whoever breaks the group writes why in a moment, a tenth of a second at most where others have its
- * core, unless it is killed just there. */
+/* Whoever breaks the group writes why in a moment, a tenth of a second at most where others have
+ * its core, unless it is killed just there. */
 static const char *why_broken(struct comm_area *a)
 {
     for (int i = 0; i < 1000 && atomic_load(&a->broken) != 2; i++)
