@@ -31,14 +31,14 @@ INLINE bytes wide_word(enum panel_layout layout, const uint8_t *words, const str
     return b_nibbles(b_load(words + (size_t)(x->word[i] % 32) * 8), x->word[i] / 8 & 4);
 }
 
-/* Words j and 4 + j of n_g groups; the second kind has sums of its own, of nibbles 16 times. */
+/* Words j and 4 + j of the groups; the second kind has sums of its own, of nibbles 16 times. */
 INLINE void dot_two_words(enum panel_layout layout, const uint8_t *const words[STRIP_GROUPS],
-                          const struct quant_block *x, int j, uint32_t n_g, i16 sum[STRIP_GROUPS],
+                          const struct quant_block *x, int j, i16 sum[STRIP_GROUPS],
                           i16 other[STRIP_GROUPS])
 {
     const bool is_packed = panel_has_nibbles(layout);
     UNROLL(2)
-    for (uint32_t k = 0; k < n_g; k++) {
+    for (uint32_t k = 0; k < STRIP_GROUPS; k++) {
         bytes w = b_kept(b_load(words[k] + WORD_BYTES * j));
         sum[k] = dot_word(layout, sum[k], is_packed ? b_low(w) : w, x->fine + 4 * j);
         w = is_packed ? b_high_scaled(w) : b_load(words[k] + WORD_BYTES * (4 + j));
@@ -49,24 +49,24 @@ INLINE void dot_two_words(enum panel_layout layout, const uint8_t *const words[S
 /* 32 columns of one token with packed weights, the groups word by word, so that they share what is
  * read of the token. Integers are exact: their order does not matter. */
 INLINE void dot_packed(enum panel_layout layout, const uint8_t *const words[STRIP_GROUPS],
-                       const struct quant_block *x, uint32_t n_g, i16 sum[STRIP_GROUPS])
+                       const struct quant_block *x, i16 sum[STRIP_GROUPS])
 {
     i16 other[STRIP_GROUPS];
-    for (uint32_t k = 0; k < n_g; k++) {
+    for (uint32_t k = 0; k < STRIP_GROUPS; k++) {
         sum[k] = coarse_start(layout, x);
         other[k] = i_zero();
     }
     UNROLL(4)
     for (int i = 0; i < WIDE_WORDS; i++)
         UNROLL(2)
-    for (uint32_t k = 0; k < n_g; k++)
+    for (uint32_t k = 0; k < STRIP_GROUPS; k++)
         sum[k] = dot_word(layout, sum[k], wide_word(layout, words[k], x, i), x->coarse[i]);
-    for (uint32_t k = 0; k < n_g; k++)
+    for (uint32_t k = 0; k < STRIP_GROUPS; k++)
         sum[k] = fine_start(layout, sum[k], x, false);
     UNROLL(4)
     for (int j = 0; j < 4; j++)
-        dot_two_words(layout, words, x, j, n_g, sum, other);
-    for (uint32_t k = 0; k < n_g; k++)
+        dot_two_words(layout, words, x, j, sum, other);
+    for (uint32_t k = 0; k < STRIP_GROUPS; k++)
         sum[k] = i_add(sum[k], panel_has_nibbles(layout) ? i_high_sum(other[k]) : other[k]);
 }
 
@@ -137,7 +137,7 @@ INLINE void sum_strip(enum panel_layout layout, const struct product *p, uint32_
     }
     for (uint32_t b = 0; b < n_blocks; b++, x += TILE_TOKENS) {
         i16 dots[STRIP_GROUPS];
-        dot_packed(layout, words, x, STRIP_GROUPS, dots);
+        dot_packed(layout, words, x, dots);
         UNROLL(2)
         for (uint32_t k = 0; k < STRIP_GROUPS; k++) {
             own[k] = add_scaled(layout, own[k], dots[k], packed_scales(layout, scales[k]), x);
