@@ -82,7 +82,6 @@ static void fetch_strip(const struct product *p, struct fetched *f)
     bool is_now = f->run < p->n_runs;
     const struct groups *g = is_now ? &p->now : &p->next;
     uint32_t run = is_now ? f->run : f->run - p->n_runs;
-    f->k = f->k < g->n ? f->k : 0;
     f->at = panel_strip(g->panel[f->k], g->group[f->k] + 2 * run);
     f->end = f->at + g->panel[f->k]->strip_bytes;
 }
