@@ -96,11 +96,10 @@ struct kern_device {
     uint64_t serial; /* of the last product */
 };
 
-/* pack.c: an empty panel for a tensor (ERR_NOMEM, ERR_UNSUPPORTED); groups `from` to `to` of it,
- * each by any one thread; row `row` as float32. */
-MUST_USE int cpu_panel_open(struct memory *m, const struct cpu_isa *isa,
-                            const struct kern_part *part, uint32_t cols, struct panel *out,
-                            struct err *e);
+/* pack.c: a panel for a tensor, without data (ERR_UNSUPPORTED); groups `from` to `to` of it, each
+ * by any one thread; row `row` as float32. */
+MUST_USE int cpu_panel_shape(const struct cpu_isa *isa, const struct kern_part *part, uint32_t cols,
+                             struct panel *out, struct err *e);
 void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32_t from,
                      uint32_t to);
 void cpu_unpack_row(const struct panel *p, uint32_t row, float *dst);

@@ -217,10 +217,11 @@ static void set_sizes(struct panel *p)
     size_t group_bytes = panel_is_quantised(p->layout) ? n_blocks * panel_block_bytes(p->layout)
                                                        : p->cols * LANES * element_bytes(p->layout);
     p->strip_bytes = p->strip_groups * group_bytes;
+    p->pair_step = 2 * group_bytes;
 }
 
-int cpu_panel_open(struct memory *m, const struct cpu_isa *isa, const struct kern_part *part,
-                   uint32_t cols, struct panel *out, struct err *e)
+int cpu_panel_shape(const struct cpu_isa *isa, const struct kern_part *part, uint32_t cols,
+                    struct panel *out, struct err *e)
 {
     const struct reader *r = find_reader(part->dtype);
     uint32_t elements;
@@ -232,10 +233,6 @@ int cpu_panel_open(struct memory *m, const struct cpu_isa *isa, const struct ker
         .layout = r->layout, .rows = part->rows, .cols = cols, .strip_groups = isa->strip_groups};
     out->n_groups = (part->rows + LANES - 1) / LANES;
     set_sizes(out);
-    out->data = memory_take(m, panel_strips(out), out->strip_bytes);
-    if (!out->data)
-        return err_set(e, ERR_NOMEM, "backend cpu: no memory for %u x %u weights", part->rows,
-                       cols);
     return ERR_OK;
 }
 
