@@ -24,16 +24,21 @@ struct tile {
 /* Which tile of a group it is. */
 enum tile_turn { TILE_FIRST, TILE_LATER };
 
-/* Fetches some of what is needed later, a share with every block, into the second cache where
- * is_far (device.c has the reason). */
+/* Into the second cache where is_far (device.c has the reason). */
+INLINE void fetch_line(const uint8_t *p, bool is_far)
+{
+    if (is_far)
+        v_prefetch_far(p);
+    else
+        v_prefetch(p);
+}
+
+/* Fetches some of what is needed later, a share with every block. */
 INLINE void prefetch(const uint8_t *p, uint32_t n_bytes, bool is_far)
 {
     UNROLL(18)
     for (uint32_t i = 0; i < n_bytes; i += 64)
-        if (is_far)
-            v_prefetch_far(p + i);
-        else
-            v_prefetch(p + i);
+        fetch_line(p + i, is_far);
 }
 
 /* Scales and offsets of a block. */

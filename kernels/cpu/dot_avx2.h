@@ -137,11 +137,12 @@ INLINE i16 i_high_sum(i16 x)
     return x;
 }
 #endif
+/* Stays where it is among the loads: compilers bunch the intrinsic's. */
 INLINE void v_prefetch(const uint8_t *p)
 {
-    _mm_prefetch((const void *)p, _MM_HINT_T0);
+    __asm__ volatile("prefetcht0 %0" : : "m"(*p));
 }
 INLINE void v_prefetch_far(const uint8_t *p)
 {
-    _mm_prefetch((const void *)p, _MM_HINT_T1);
+    __asm__ volatile("prefetcht1 %0" : : "m"(*p));
 }

@@ -380,8 +380,8 @@ static uint32_t count_runs(const struct job *j, uint32_t n_left, const struct gr
     const struct panel *a = g->panel[0], *b = g->panel[g->n - 1];
     if (j->n_tok != 1 || !panel_is_quantised(a->layout) || a->layout != b->layout)
         return 0;
-    if (is_gate(j->mode))
-        return g->n == 2 * GATE_UNITS ? n_left / GATE_UNITS : 1;
+    if (is_gate(j->mode)) /* two groups of each, whole strips */
+        return g->n == 2 * GATE_UNITS ? n_left / GATE_UNITS : 0;
     uint32_t full = g->n < 2 ? 1 : (a->n_groups - g->group[0]) / 2;
     return full < n_left ? full : n_left;
 }

@@ -156,6 +156,21 @@ static void test_odd_shapes(void **state)
     check(&in, 5e-4);
 }
 
+/* Rows so long that gate and up lie in turn; an odd number of groups of 16, which only a matrix of
+ * floats can read. */
+static void test_gates(void **state)
+{
+    static const uint32_t TOKENS[] = {1, 2, 5, 37}, WIDTHS[] = {256, 1024};
+    struct inputs in;
+    (void)state;
+    for (size_t w = 0; w < 2; w++)
+        for (size_t n = 0; n < sizeof TOKENS / sizeof *TOKENS; n++) {
+            make_inputs(&in, DTYPE_Q4_1, TOKENS[n], WIDTHS[w], 80, 32, 6, 2);
+            set_output_type(&in, DTYPE_F32);
+            check(&in, 5e-4);
+        }
+}
+
 /* What Gemma 3 and Qwen have beyond Llama, and windows that end in, at and beside a block. */
 static void test_extras(void **state)
 {
@@ -212,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_types),
                                        cmocka_unit_test(test_odd_shapes),
+                                       cmocka_unit_test(test_gates),
                                        cmocka_unit_test(test_extras),
                                        cmocka_unit_test(test_extreme_values),
                                        cmocka_unit_test(test_unknown_instruction_set),

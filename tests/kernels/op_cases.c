@@ -58,8 +58,12 @@ void make_inputs(struct inputs *in, uint32_t dtype, uint32_t n_tok, uint32_t d_m
 {
     struct rng r;
     rng_seed(&r, dtype * 1000 + n_tok);
-    *in = (struct inputs){
-        .n_tok = n_tok, .d_model = d_model, .d_ff = d_ff, .dtype = dtype, .other = dtype};
+    *in = (struct inputs){.n_tok = n_tok,
+                          .d_model = d_model,
+                          .d_ff = d_ff,
+                          .dtype = dtype,
+                          .other = dtype,
+                          .output_type = dtype};
     in->q_width = n_head * d_head;
     in->kv_width = n_head_kv * d_head;
     random_matrix(&r, dtype, VOCAB, d_model, &in->table);
@@ -102,6 +106,15 @@ void mix_types(struct inputs *in, uint32_t other)
     buf_free(&in->up);
     random_matrix(&r, other, in->kv_width, in->d_model, &in->v);
     random_matrix(&r, other, in->d_ff, in->d_model, &in->up);
+}
+
+void set_output_type(struct inputs *in, uint32_t dtype)
+{
+    struct rng r;
+    rng_seed(&r, dtype);
+    in->output_type = dtype;
+    buf_free(&in->output);
+    random_matrix(&r, dtype, in->d_model, in->d_ff, &in->output);
 }
 
 void move_far(struct inputs *in, uint32_t base)
@@ -203,7 +216,7 @@ static void load(struct device *v, struct err *e)
     const struct kern_part qkv[] = {{in->dtype, in->q_width, in->q.p},
                                     {in->dtype, in->kv_width, in->k.p},
                                     {in->other, in->kv_width, in->v.p}};
-    const struct kern_part output = {in->dtype, in->d_model, in->output.p};
+    const struct kern_part output = {in->output_type, in->d_model, in->output.p};
     const struct kern_part gate_up[] = {{in->dtype, in->d_ff, in->gate.p},
                                         {in->other, in->d_ff, in->up.p}};
     assert_ok(k->matrix(v->d, in->d_model, &embedding, 1, &v->embedding, e), e);

@@ -26,7 +26,7 @@ enum { N_OUTPUTS = sizeof(struct outcome) / sizeof(float *) };
 
 struct inputs {
     uint32_t n_tok, d_model, d_ff, q_width, kv_width;
-    uint32_t dtype, other; /* the second: of v and up */
+    uint32_t dtype, other, output_type; /* the second: of v and up; the third: of output */
     bool has_fp8_weights;
     struct buf q, k, v, output, gate, up, table;
     float *norm, *x, *grid, *h, *qkv, *bias, *head_norm;
@@ -46,6 +46,8 @@ void make_inputs(struct inputs *in, uint32_t dtype, uint32_t n_tok, uint32_t d_m
                  uint32_t d_head, uint32_t n_head, uint32_t n_head_kv);
 /* v and up get another type, as files of mixed types have it. */
 void mix_types(struct inputs *in, uint32_t other);
+/* output, which reads what gate and up give, gets another type. */
+void set_output_type(struct inputs *in, uint32_t dtype);
 /* All positions by `base` further on, a multiple of 16; the window must be at most FAR_WINDOW, as
  * no more is written before them. */
 enum { FAR_WINDOW = 4 };
