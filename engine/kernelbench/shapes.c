@@ -84,7 +84,7 @@ static const struct {
     uint32_t dtype;
     double slots;
 } COSTS[] = {{DTYPE_Q4_1, 16}, {DTYPE_Q4_K, 16}, {DTYPE_Q5_1, 16}, {DTYPE_Q5_K, 16},
-             {DTYPE_Q4_0, 15}, {DTYPE_Q5_0, 15}, {DTYPE_Q8_0, 15}, {DTYPE_Q6_K, 15}};
+             {DTYPE_Q5_0, 16}, {DTYPE_Q4_0, 15}, {DTYPE_Q8_0, 15}, {DTYPE_Q6_K, 15}};
 static const double MODEL_DOTS = 8, ALL_DOTS = 11;
 
 static struct work work_of(const struct gguf_tensor *t)

@@ -34,22 +34,36 @@ INLINE bytes wide_word(enum panel_layout layout, const uint8_t *words, const str
 {
     if (!panel_has_nibbles(layout))
         return b_load(words + (size_t)x->word[i] * 8);
-    return b_nibbles(b_load(words + (size_t)(x->word[i] % 32) * 8), x->word[i] / 8 & 4);
+    bytes w = b_nibbles(b_load(words + (size_t)(x->word[i] % 32) * 8), x->word[i] / 8 & 4);
+    return with_fifths(layout, w, words, x->word[i] / 8);
 }
 
-/* Words j and 4 + j of the groups; the second kind has sums of its own, of nibbles 16 times. */
+/* Whether dot products of high nibbles are made of 16 times their values. */
+INLINE bool is_scaled(enum panel_layout layout)
+{
+    return panel_has_nibbles(layout) && !panel_has_fifths(layout);
+}
+
+INLINE bytes high_word(enum panel_layout layout, bytes w, const uint8_t *words, uint32_t j)
+{
+    if (!panel_has_nibbles(layout))
+        return b_load(words + WORD_BYTES * (4 + j));
+    return is_scaled(layout) ? b_high_scaled(w) : with_fifths(layout, b_high(w), words, 4 + j);
+}
+
+/* Words j and 4 + j of the groups; the second kind has sums of its own. */
 INLINE void dot_two_words(enum panel_layout layout, const uint8_t *block,
-                          const struct quant_block *x, int j, i16 sum[STRIP_GROUPS],
+                          const struct quant_block *x, uint32_t j, i16 sum[STRIP_GROUPS],
                           i16 other[STRIP_GROUPS])
 {
-    const bool is_packed = panel_has_nibbles(layout);
     UNROLL(2)
     for (uint32_t k = 0; k < STRIP_GROUPS; k++) {
         const uint8_t *words = group_words(layout, block, k);
         bytes w = b_kept(b_load(words + WORD_BYTES * j));
-        sum[k] = dot_word(layout, sum[k], is_packed ? b_low(w) : w, x->fine + 4 * j);
-        w = is_packed ? b_high_scaled(w) : b_load(words + WORD_BYTES * (4 + j));
-        other[k] = dot_word(layout, other[k], w, x->fine + LANES + 4 * j);
+        bytes low = panel_has_nibbles(layout) ? with_fifths(layout, b_low(w), words, j) : w;
+        sum[k] = dot_word(layout, sum[k], low, x->fine + 4 * j);
+        other[k] =
+            dot_word(layout, other[k], high_word(layout, w, words, j), x->fine + LANES + 4 * j);
     }
 }
 
@@ -89,12 +103,12 @@ INLINE void dot_packed(enum panel_layout layout, const uint8_t *block, const str
     for (uint32_t k = 0; k < STRIP_GROUPS; k++)
         sum[k] = fine_start(layout, sum[k], x, false);
     UNROLL(4)
-    for (int j = 0; j < FETCH_PARTS; j++) {
+    for (uint32_t j = 0; j < FETCH_PARTS; j++) {
         dot_two_words(layout, block, x, j, sum, other);
-        fetch_part(layout, ahead, (uint32_t)j);
+        fetch_part(layout, ahead, j);
     }
     for (uint32_t k = 0; k < STRIP_GROUPS; k++)
-        sum[k] = i_add(sum[k], panel_has_nibbles(layout) ? i_high_sum(other[k]) : other[k]);
+        sum[k] = i_add(sum[k], is_scaled(layout) ? i_high_sum(other[k]) : other[k]);
 }
 
 /* What is fetched: strip by strip as they are read, as many bytes before that as struct fetch says,
@@ -191,9 +205,11 @@ INLINE void runs_product(enum panel_layout layout, bool is_far, const struct pro
     }
 RUNS(runs_4_offset, PANEL_4_OFFSET)
 RUNS(runs_4, PANEL_4)
+RUNS(runs_5_offset, PANEL_5_OFFSET)
+RUNS(runs_5, PANEL_5)
 RUNS(runs_8_offset, PANEL_8_OFFSET)
 RUNS(runs_8, PANEL_8)
-static void (*const RUNS_OF[])(const struct product *p) = {[PANEL_4_OFFSET] = runs_4_offset,
-                                                           [PANEL_4] = runs_4,
-                                                           [PANEL_8_OFFSET] = runs_8_offset,
-                                                           [PANEL_8] = runs_8};
+static void (*const RUNS_OF[])(const struct product *p) = {
+    [PANEL_4_OFFSET] = runs_4_offset, [PANEL_4] = runs_4,
+    [PANEL_5_OFFSET] = runs_5_offset, [PANEL_5] = runs_5,
+    [PANEL_8_OFFSET] = runs_8_offset, [PANEL_8] = runs_8};

@@ -43,16 +43,21 @@ INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct
             tile_run(layout, kind, c, STRIP_GROUPS, n_t);                                          \
     }
 TILE(first_4_offset, PANEL_4_OFFSET, KIND_FIRST) TILE(first_4, PANEL_4, KIND_FIRST)
-    TILE(first_8_offset, PANEL_8_OFFSET, KIND_FIRST) TILE(first_8, PANEL_8, KIND_FIRST)
-        TILE(later_4_offset, PANEL_4_OFFSET, KIND_LATER) TILE(later_4, PANEL_4, KIND_LATER)
-            TILE(later_8_offset, PANEL_8_OFFSET, KIND_LATER) TILE(later_8, PANEL_8, KIND_LATER)
-                TILE(any_f32, PANEL_F32, KIND_LATER) TILE(any_f16, PANEL_F16, KIND_LATER)
-                    TILE(any_bf16, PANEL_BF16, KIND_LATER)
+    TILE(first_5_offset, PANEL_5_OFFSET, KIND_FIRST) TILE(first_5, PANEL_5, KIND_FIRST)
+        TILE(first_8_offset, PANEL_8_OFFSET, KIND_FIRST) TILE(first_8, PANEL_8, KIND_FIRST)
+            TILE(later_4_offset, PANEL_4_OFFSET, KIND_LATER) TILE(later_4, PANEL_4, KIND_LATER)
+                TILE(later_5_offset, PANEL_5_OFFSET, KIND_LATER) TILE(later_5, PANEL_5, KIND_LATER)
+                    TILE(later_8_offset, PANEL_8_OFFSET, KIND_LATER)
+                        TILE(later_8, PANEL_8, KIND_LATER) TILE(any_f32, PANEL_F32, KIND_LATER)
+                            TILE(any_f16, PANEL_F16, KIND_LATER)
+                                TILE(any_bf16, PANEL_BF16, KIND_LATER)
 
-                        typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
+                                    typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
 static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
     [PANEL_4_OFFSET] = {first_4_offset, later_4_offset},
     [PANEL_4] = {first_4, later_4},
+    [PANEL_5_OFFSET] = {first_5_offset, later_5_offset},
+    [PANEL_5] = {first_5, later_5},
     [PANEL_8_OFFSET] = {first_8_offset, later_8_offset},
     [PANEL_8] = {first_8, later_8},
     [PANEL_F32] = {any_f32, any_f32},

@@ -26,13 +26,16 @@ INLINE i16 coarse_start(enum panel_layout layout, const struct quant_block *x)
     return layout == PANEL_8 ? i_set(x->minus_sum) : i_zero();
 }
 
-/* 128 * coarse; the middle of q where it is 8. Of nibbles coarse is at most 12 * 15 * 127 and fits
- * 16 bits; a single token, which waits for words rather than for ports, takes the shorter shift. */
+/* 128 * coarse; the middle of q where it is 8 or 16. Of nibbles coarse is at most 12 * 15 * 127 and
+ * fits 16 bits; a single token, which waits for words rather than for ports, takes the shorter
+ * shift. */
 INLINE i16 fine_start(enum panel_layout layout, i16 coarse, const struct quant_block *x,
                       bool is_tile)
 {
     if (layout == PANEL_4)
         return i_add_times_128(i_set(x->minus_eight_sums), coarse);
+    if (layout == PANEL_5)
+        return i_add(i_set(2 * x->minus_eight_sums), i_times_128(coarse));
     return is_tile && layout == PANEL_4_OFFSET ? i_few_times_128(coarse) : i_times_128(coarse);
 }
 

@@ -64,13 +64,20 @@ INLINE const uint8_t *words_at(enum panel_layout layout, const struct tile *c, u
     return c->words[k] + (size_t)b * step_bytes(layout);
 }
 
-INLINE void unpack_words(const uint8_t *words, uint8_t *unpacked)
+/* Nibbles that belong to word j, with their fifth bits. */
+INLINE bytes with_fifths(enum panel_layout layout, bytes nibbles, const uint8_t *words, uint32_t j)
+{
+    return panel_has_fifths(layout) ? b_or(nibbles, b_fifth(b_load(words + FIFTHS_AT), j))
+                                    : nibbles;
+}
+
+INLINE void unpack_words(enum panel_layout layout, const uint8_t *words, uint8_t *unpacked)
 {
     UNROLL(4)
     for (uint32_t j = 0; j < 4; j++) {
         bytes w = b_load(words + WORD_BYTES * j);
-        b_store(unpacked + WORD_BYTES * j, b_low(w));
-        b_store(unpacked + WORD_BYTES * (4 + j), b_high(w));
+        b_store(unpacked + WORD_BYTES * j, with_fifths(layout, b_low(w), words, j));
+        b_store(unpacked + WORD_BYTES * (4 + j), with_fifths(layout, b_high(w), words, 4 + j));
     }
 }
 
@@ -84,7 +91,7 @@ INLINE void unpack_block(enum panel_layout layout, const struct tile *c, uint32_
 {
     prefetch(c->ahead[k] + (size_t)b * step_bytes(layout), panel_block_bytes(layout), c->is_far);
     if (panel_has_nibbles(layout))
-        unpack_words(words_at(layout, c, k, b), unpacked_at(c, k, b));
+        unpack_words(layout, words_at(layout, c, k, b), unpacked_at(c, k, b));
     if (c->unpacked_step > 0) {
         struct scales s = packed_scales(layout, scales_at(layout, c, k, b));
         float *scales = (float *)(void *)(unpacked_at(c, k, b) + SCALES_AT);

@@ -73,6 +73,17 @@ INLINE bytes b_nibbles(bytes w, uint32_t shift)
     const __m256i n = _mm256_set1_epi32((int)shift);
     return b_low((bytes){_mm256_srlv_epi32(w.a, n), _mm256_srlv_epi32(w.b, n)});
 }
+/* Of each byte, bit j as 16. */
+INLINE bytes b_fifth(bytes bits, uint32_t j)
+{
+    const __m256i n = _mm256_set1_epi32((int)j), one = _mm256_set1_epi8(1);
+    return (bytes){_mm256_slli_epi32(_mm256_and_si256(_mm256_srlv_epi32(bits.a, n), one), 4),
+                   _mm256_slli_epi32(_mm256_and_si256(_mm256_srlv_epi32(bits.b, n), one), 4)};
+}
+INLINE bytes b_or(bytes x, bytes y)
+{
+    return (bytes){_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};
+}
 INLINE void b_store(uint8_t *p, bytes w)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, w.a);
@@ -120,7 +131,7 @@ INLINE i16 dot_scaled(i16 sum, bytes w, const int8_t *a, int16_t factor)
     return (i16){_mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x), f)),
                  _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x), f))};
 }
-/* Lane r gains the dot product of its four unsigned bytes, at most 15, with four signed ones. */
+/* Lane r gains the dot product of its four unsigned bytes, at most 31, with four signed ones. */
 INLINE i16 i_dot_nibbles(i16 sum, bytes w, const int8_t *a)
 {
     return dot_scaled(sum, w, a, 1);

@@ -82,6 +82,16 @@ INLINE bytes b_nibbles(bytes w, uint32_t shift)
 {
     return b_low(_mm512_srlv_epi32(w, _mm512_set1_epi32((int)shift)));
 }
+/* Of each byte, bit j as 16. */
+INLINE bytes b_fifth(bytes bits, uint32_t j)
+{
+    const __m512i turn = _mm512_set1_epi32((int)(4 - j));
+    return _mm512_and_si512(_mm512_rolv_epi32(bits, turn), _mm512_set1_epi8(16));
+}
+INLINE bytes b_or(bytes a, bytes b)
+{
+    return _mm512_or_si512(a, b);
+}
 INLINE void b_store(uint8_t *p, bytes w)
 {
     _mm512_storeu_si512(p, w);

@@ -81,6 +81,19 @@ INLINE bytes b_nibbles(bytes w, uint32_t shift)
         w.x[i] = w.x[i] >> shift & 15;
     return w;
 }
+/* Of each byte, bit j as 16. */
+INLINE bytes b_fifth(bytes bits, uint32_t j)
+{
+    for (int i = 0; i < 64; i++)
+        bits.x[i] = (uint8_t)((bits.x[i] >> j & 1) << 4);
+    return bits;
+}
+INLINE bytes b_or(bytes a, bytes b)
+{
+    for (int i = 0; i < 64; i++)
+        a.x[i] |= b.x[i];
+    return a;
+}
 INLINE void b_store(uint8_t *p, bytes w)
 {
     memcpy(p, w.x, sizeof w.x);

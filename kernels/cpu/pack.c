@@ -58,8 +58,6 @@ static void read_q5_0(const uint8_t *src, uint32_t at, struct block *b)
     b->d = half_at(src);
     split_nibbles(src + 6, b->q);
     add_fifth_bits(src + 2, b->q);
-    for (int i = 0; i < QUANT; i++) /* 16 is zero; in PANEL_8 it is 128 */
-        b->q[i] = (uint8_t)(b->q[i] + 112);
 }
 
 static void read_q5_1(const uint8_t *src, uint32_t at, struct block *b)
@@ -132,9 +130,9 @@ static const struct reader {
     {DTYPE_Q4_0, PANEL_4, read_q4_0},
     {DTYPE_Q4_1, PANEL_4_OFFSET, read_q4_1},
     {DTYPE_Q4_K, PANEL_4_OFFSET, read_q4_k},
-    {DTYPE_Q5_0, PANEL_8, read_q5_0},
-    {DTYPE_Q5_1, PANEL_8_OFFSET, read_q5_1},
-    {DTYPE_Q5_K, PANEL_8_OFFSET, read_q5_k},
+    {DTYPE_Q5_0, PANEL_5, read_q5_0},
+    {DTYPE_Q5_1, PANEL_5_OFFSET, read_q5_1},
+    {DTYPE_Q5_K, PANEL_5_OFFSET, read_q5_k},
     {DTYPE_Q8_0, PANEL_8, read_q8_0},
     {DTYPE_Q6_K, PANEL_8, read_q6_k},
     {DTYPE_F32, PANEL_F32, NULL},
@@ -186,8 +184,14 @@ static void write_block(const struct panel *p, uint32_t row, uint32_t at, const 
     if (panel_has_offset(p->layout))
         put_half(scales + 32, b->m);
     for (int i = 0; i < (has_nibbles ? 16 : QUANT); i++) {
-        int byte = has_nibbles ? b->q[i] | b->q[i + 16] << 4 : b->q[i];
+        int byte = has_nibbles ? (b->q[i] & 15) | b->q[i + 16] << 4 : b->q[i];
         out[i / 4 * WORD_BYTES + i % 4] = (uint8_t)byte;
+    }
+    for (int i = 0; panel_has_fifths(p->layout) && i < 4; i++) {
+        int byte = 0;
+        for (int j = 0; j < QUANT / 4; j++)
+            byte |= (b->q[4 * j + i] >> 4) << j;
+        out[FIFTHS_AT + i] = (uint8_t)byte;
     }
 }
 
@@ -249,20 +253,25 @@ void cpu_pack_groups(const struct panel *p, const struct kern_part *part, uint32
         pack_row(p, r, (const uint8_t *)part->data + row * row_bytes, row);
 }
 
+/* A row's integer of a column; q: its first word of the block. */
+static int integer_at(enum panel_layout l, const uint8_t *q, int i)
+{
+    bool has_nibbles = panel_has_nibbles(l);
+    int column = has_nibbles ? i % 16 : i, byte = q[column / 4 * WORD_BYTES + column % 4];
+    if (has_nibbles)
+        byte = i < 16 ? byte & 15 : byte >> 4;
+    if (panel_has_fifths(l))
+        byte |= (q[FIFTHS_AT + i % 4] >> (i / 4) & 1) << 4;
+    return byte;
+}
+
 static void unpack_block(const struct panel *p, uint32_t row, uint32_t at, float *dst)
 {
     const uint8_t *scales = scale_at(p, row, at), *q = word_at(p, row, at);
-    bool has_nibbles = panel_has_nibbles(p->layout);
-    float d = half_at(scales), m = d * (has_nibbles ? -8 : -128);
-    if (panel_has_offset(p->layout))
-        m = half_at(scales + 32);
-    for (int i = 0; i < QUANT; i++) {
-        int column = has_nibbles ? i % 16 : i;
-        int byte = q[column / 4 * WORD_BYTES + column % 4];
-        if (has_nibbles)
-            byte = i < 16 ? byte & 15 : byte >> 4;
-        dst[i] = d * (float)byte + m;
-    }
+    float middle = panel_has_fifths(p->layout) ? 16 : panel_has_nibbles(p->layout) ? 8 : 128;
+    float d = half_at(scales), m = panel_has_offset(p->layout) ? half_at(scales + 32) : -d * middle;
+    for (int i = 0; i < QUANT; i++)
+        dst[i] = d * (float)integer_at(p->layout, q, i) + m;
 }
 
 static void unpack_floats(const struct panel *p, uint32_t row, float *dst)

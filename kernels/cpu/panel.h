@@ -18,12 +18,15 @@ enum { LANES = 16, QUANT = 32 };
  * all groups of the strip, so that a thread reads one stream: the scales of each group, then the
  * words of each. Scales of a block: 16 f16 d, with an offset 16 f16 m after them. Words of a block,
  * _4: 4 x 64 bytes: of each row 4 bytes whose low nibbles are columns 4j..4j+3 and high nibbles
- * columns 16+4j..16+4j+3; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight is d * q + m
- * with q unsigned; without an offset d * (q - 8) and d * (q - 128). Floats: one group after the
- * other, per column 16 of them, in that type. */
+ * columns 16+4j..16+4j+3; _5: the same and 64 bytes more: of each row 4 bytes, byte i with the
+ * fifth bit of column 4j+i as its bit j; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight
+ * is d * q + m with q unsigned; without an offset d * (q - 8), d * (q - 16) and d * (q - 128).
+ * Floats: one group after the other, per column 16 of them, in that type. */
 enum panel_layout {
     PANEL_4_OFFSET,
     PANEL_4,
+    PANEL_5_OFFSET,
+    PANEL_5,
     PANEL_8_OFFSET,
     PANEL_8,
     PANEL_F32,
@@ -31,7 +34,8 @@ enum panel_layout {
     PANEL_BF16,
     PANEL_LAYOUTS
 };
-enum { WORD_BYTES = 64, BLOCK_BYTES = 8 * WORD_BYTES }; /* of 32 columns in bytes */
+/* Of 32 columns in bytes; of their nibbles, after which fifth bits are. */
+enum { WORD_BYTES = 64, BLOCK_BYTES = 8 * WORD_BYTES, FIFTHS_AT = BLOCK_BYTES / 2 };
 
 struct panel {
     enum panel_layout layout;
@@ -48,11 +52,15 @@ static inline bool panel_is_quantised(enum panel_layout l)
 }
 static inline bool panel_has_offset(enum panel_layout l)
 {
-    return l == PANEL_4_OFFSET || l == PANEL_8_OFFSET;
+    return l == PANEL_4_OFFSET || l == PANEL_5_OFFSET || l == PANEL_8_OFFSET;
+}
+static inline bool panel_has_fifths(enum panel_layout l)
+{
+    return l == PANEL_5_OFFSET || l == PANEL_5;
 }
 static inline bool panel_has_nibbles(enum panel_layout l)
 {
-    return l == PANEL_4_OFFSET || l == PANEL_4;
+    return l == PANEL_4_OFFSET || l == PANEL_4 || panel_has_fifths(l);
 }
 /* Of a block of 32 columns. */
 static inline uint32_t panel_scale_bytes(enum panel_layout l)
@@ -61,7 +69,7 @@ static inline uint32_t panel_scale_bytes(enum panel_layout l)
 }
 static inline uint32_t panel_word_bytes(enum panel_layout l)
 {
-    return panel_has_nibbles(l) ? BLOCK_BYTES / 2 : BLOCK_BYTES;
+    return panel_has_nibbles(l) ? FIFTHS_AT + (panel_has_fifths(l) ? WORD_BYTES : 0) : BLOCK_BYTES;
 }
 
 static inline uint32_t panel_block_bytes(enum panel_layout l)
