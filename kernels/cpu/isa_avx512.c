@@ -23,6 +23,8 @@ enum { NEAR_TOKENS = 1 };
 
 #include "kernels/cpu/body_store.h"
 
+#include "kernels/cpu/body_packed.h"
+
 #include "kernels/cpu/body_one.h"
 
 #include "kernels/cpu/body_product.h"

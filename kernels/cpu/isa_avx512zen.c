@@ -24,6 +24,8 @@ enum { NEAR_TOKENS = TILE_RUN };
 
 #include "kernels/cpu/body_store.h"
 
+#include "kernels/cpu/body_packed.h"
+
 #include "kernels/cpu/body_one.h"
 
 #include "kernels/cpu/body_product.h"

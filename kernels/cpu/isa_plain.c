@@ -17,6 +17,8 @@
 
 #include "kernels/cpu/body_store.h"
 
+#include "kernels/cpu/body_packed.h"
+
 #include "kernels/cpu/body_one.h"
 
 #include "kernels/cpu/body_product.h"
