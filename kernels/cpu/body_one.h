@@ -63,7 +63,7 @@ static struct fetched start_fetching(const struct product *p)
 
 INLINE void next_block(enum panel_layout layout, const struct product *p, struct fetched *f)
 {
-    f->at += step_bytes(layout);
+    f->at += fetch_bytes(layout);
     if (f->at >= f->end)
         next_strip(p, f);
 }
@@ -76,16 +76,23 @@ INLINE void sum_strip(enum panel_layout layout, bool is_far, const struct produc
     const struct quant_block *x = p->x->quant;
     const uint32_t n_blocks = p->now.panel[0]->cols / QUANT;
     const uint8_t *block = panel_strip(p->now.panel[first], p->now.group[first] + 2 * run);
+    const uint8_t *super = block;
     v16 own[STRIP_GROUPS];
     for (uint32_t k = 0; k < STRIP_GROUPS; k++)
         own[k] = v_set(0);
     for (uint32_t b = 0; b < n_blocks; b++, x += TILE_TOKENS) {
         i16 dots[STRIP_GROUPS];
+        if (panel_has_super(layout) && b % SUPER_BLOCKS == 0) {
+            super = block;
+            block += STRIP_GROUPS * SUPER_BYTES;
+        }
         dot_packed(layout, block, x, (struct ahead){f->at, is_far}, dots);
         UNROLL(2)
         for (uint32_t k = 0; k < STRIP_GROUPS; k++)
             own[k] = add_scaled(layout, own[k], dots[k],
-                                packed_scales(layout, block + k * panel_scale_bytes(layout)), x);
+                                packed_scales(layout, block + k * panel_scale_bytes(layout),
+                                              super + k * SUPER_BYTES),
+                                x);
         block += step_bytes(layout);
         next_block(layout, p, f);
     }
@@ -116,11 +123,15 @@ INLINE void runs_product(enum panel_layout layout, bool is_far, const struct pro
     }
 RUNS(runs_4_offset, PANEL_4_OFFSET)
 RUNS(runs_4, PANEL_4)
+RUNS(runs_4_super, PANEL_4_SUPER)
 RUNS(runs_5_offset, PANEL_5_OFFSET)
 RUNS(runs_5, PANEL_5)
-RUNS(runs_8_offset, PANEL_8_OFFSET)
+RUNS(runs_5_super, PANEL_5_SUPER)
 RUNS(runs_8, PANEL_8)
-static void (*const RUNS_OF[])(const struct product *p) = {
-    [PANEL_4_OFFSET] = runs_4_offset, [PANEL_4] = runs_4,
-    [PANEL_5_OFFSET] = runs_5_offset, [PANEL_5] = runs_5,
-    [PANEL_8_OFFSET] = runs_8_offset, [PANEL_8] = runs_8};
+static void (*const RUNS_OF[])(const struct product *p) = {[PANEL_4_OFFSET] = runs_4_offset,
+                                                           [PANEL_4] = runs_4,
+                                                           [PANEL_4_SUPER] = runs_4_super,
+                                                           [PANEL_5_OFFSET] = runs_5_offset,
+                                                           [PANEL_5] = runs_5,
+                                                           [PANEL_5_SUPER] = runs_5_super,
+                                                           [PANEL_8] = runs_8};

@@ -56,7 +56,7 @@ struct ahead {
 };
 INLINE void fetch_part(enum panel_layout layout, struct ahead a, uint32_t i)
 {
-    const uint32_t n = (step_bytes(layout) + 63) / 64, part = n / FETCH_PARTS;
+    const uint32_t n = (fetch_bytes(layout) + 63) / 64, part = n / FETCH_PARTS;
     UNROLL(8)
     for (uint32_t line = 0; line < part + n % FETCH_PARTS; line++)
         if (line < part || i + 1 == FETCH_PARTS)

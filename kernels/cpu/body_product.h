@@ -31,8 +31,10 @@ INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, const struc
         return;                                                                                    \
     }
 INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
-                     uint32_t n_g,
-                     uint32_t n_t){TILE_CASE(4) TILE_CASE(3) TILE_CASE(2) TILE_CASE(1)}
+                     uint32_t n_g, uint32_t n_t)
+{
+    TILE_CASE(4) TILE_CASE(3) TILE_CASE(2) TILE_CASE(1)
+}
 
 #define TILE(name, layout, kind)                                                                   \
     static void name(const struct tile *c, uint32_t n_t)                                           \
@@ -42,23 +44,33 @@ INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct
         else                                                                                       \
             tile_run(layout, kind, c, STRIP_GROUPS, n_t);                                          \
     }
-TILE(first_4_offset, PANEL_4_OFFSET, KIND_FIRST) TILE(first_4, PANEL_4, KIND_FIRST)
-    TILE(first_5_offset, PANEL_5_OFFSET, KIND_FIRST) TILE(first_5, PANEL_5, KIND_FIRST)
-        TILE(first_8_offset, PANEL_8_OFFSET, KIND_FIRST) TILE(first_8, PANEL_8, KIND_FIRST)
-            TILE(later_4_offset, PANEL_4_OFFSET, KIND_LATER) TILE(later_4, PANEL_4, KIND_LATER)
-                TILE(later_5_offset, PANEL_5_OFFSET, KIND_LATER) TILE(later_5, PANEL_5, KIND_LATER)
-                    TILE(later_8_offset, PANEL_8_OFFSET, KIND_LATER)
-                        TILE(later_8, PANEL_8, KIND_LATER) TILE(any_f32, PANEL_F32, KIND_LATER)
-                            TILE(any_f16, PANEL_F16, KIND_LATER)
-                                TILE(any_bf16, PANEL_BF16, KIND_LATER)
+/* clang-format off */
+TILE(first_4_offset, PANEL_4_OFFSET, KIND_FIRST)
+TILE(first_4, PANEL_4, KIND_FIRST)
+TILE(first_4_super, PANEL_4_SUPER, KIND_FIRST)
+TILE(first_5_offset, PANEL_5_OFFSET, KIND_FIRST)
+TILE(first_5, PANEL_5, KIND_FIRST)
+TILE(first_5_super, PANEL_5_SUPER, KIND_FIRST)
+TILE(first_8, PANEL_8, KIND_FIRST)
+TILE(later_4_offset, PANEL_4_OFFSET, KIND_LATER)
+TILE(later_4, PANEL_4, KIND_LATER)
+TILE(later_5_offset, PANEL_5_OFFSET, KIND_LATER)
+TILE(later_5, PANEL_5, KIND_LATER)
+TILE(later_8, PANEL_8, KIND_LATER)
+TILE(any_f32, PANEL_F32, KIND_LATER)
+TILE(any_f16, PANEL_F16, KIND_LATER)
+TILE(any_bf16, PANEL_BF16, KIND_LATER)
+/* clang-format on */
 
-                                    typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
+typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
+/* What the first tile has made ready is alike where only the scales were packed in another way. */
 static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
     [PANEL_4_OFFSET] = {first_4_offset, later_4_offset},
     [PANEL_4] = {first_4, later_4},
+    [PANEL_4_SUPER] = {first_4_super, later_4_offset},
     [PANEL_5_OFFSET] = {first_5_offset, later_5_offset},
     [PANEL_5] = {first_5, later_5},
-    [PANEL_8_OFFSET] = {first_8_offset, later_8_offset},
+    [PANEL_5_SUPER] = {first_5_super, later_5_offset},
     [PANEL_8] = {first_8, later_8},
     [PANEL_F32] = {any_f32, any_f32},
     [PANEL_F16] = {any_f16, any_f16},
@@ -72,12 +84,13 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     uint32_t then = from % p->next.n;
     c->cols = panel->cols;
     c->is_far = p->fetch.is_far || p->n_tok > NEAR_TOKENS;
+    c->super[to] = panel_super(panel, p->now.group[from]);
     c->scales[to] = panel_scales(panel, p->now.group[from]);
     c->words[to] = panel_words(panel, p->now.group[from]);
     c->unpacked[to] = s->unpacked[to];
     c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
     c->ahead[to] = panel_strip(p->next.panel[then], p->next.group[then]) +
-                   then % STRIP_GROUPS * panel_block_bytes(panel->layout);
+                   then % STRIP_GROUPS * panel_mean_bytes(panel->layout);
 }
 
 /* A tile's sums, at most TILE_RUN tokens at a time. */

@@ -7,8 +7,14 @@ INLINE uint32_t step_bytes(enum panel_layout layout)
     return STRIP_GROUPS * panel_block_bytes(layout);
 }
 
+/* Likewise on average, so that as many as there are blocks are a strip. */
+INLINE uint32_t fetch_bytes(enum panel_layout layout)
+{
+    return STRIP_GROUPS * panel_mean_bytes(layout);
+}
+
 struct tile {
-    const uint8_t *scales[TILE_GROUPS], *words[TILE_GROUPS];
+    const uint8_t *super[TILE_GROUPS], *scales[TILE_GROUPS], *words[TILE_GROUPS]; /* of panel.h */
     uint8_t *unpacked[TILE_GROUPS];    /* blocks, written by the first tile of a group */
     uint32_t unpacked_step;            /* from block to block; 0 where no other tile follows */
     const uint8_t *ahead[TILE_GROUPS]; /* a group's part of a strip that is read later */
@@ -46,22 +52,28 @@ struct scales {
     v16 d, m;
 };
 
-INLINE struct scales packed_scales(enum panel_layout layout, const uint8_t *scales)
+INLINE struct scales packed_scales(enum panel_layout layout, const uint8_t *scales,
+                                   const uint8_t *super)
 {
+    if (panel_has_super(layout))
+        return (struct scales){
+            v_mul(v_load_half(super), v_load_int8(scales)),
+            v_mul(v_load_half(super + SUPER_BYTES / 2), v_load_int8(scales + LANES))};
     return (struct scales){v_load_half(scales),
                            panel_has_offset(layout) ? v_load_half(scales + 32) : v_set(0)};
 }
 
 /* Of block b. */
-INLINE const uint8_t *scales_at(enum panel_layout layout, const struct tile *c, uint32_t k,
-                                uint32_t b)
+INLINE struct scales tile_scales(enum panel_layout layout, const struct tile *c, uint32_t k,
+                                 uint32_t b)
 {
-    return c->scales[k] + (size_t)b * step_bytes(layout);
+    return packed_scales(layout, c->scales[k] + panel_block_at(layout, STRIP_GROUPS, b),
+                         c->super[k] + panel_super_at(layout, STRIP_GROUPS, b));
 }
 INLINE const uint8_t *words_at(enum panel_layout layout, const struct tile *c, uint32_t k,
                                uint32_t b)
 {
-    return c->words[k] + (size_t)b * step_bytes(layout);
+    return c->words[k] + panel_block_at(layout, STRIP_GROUPS, b);
 }
 
 /* Nibbles that belong to word j, with their fifth bits. */
@@ -89,11 +101,11 @@ INLINE uint8_t *unpacked_at(const struct tile *c, uint32_t k, uint32_t b)
 /* By the first tile. */
 INLINE void unpack_block(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
 {
-    prefetch(c->ahead[k] + (size_t)b * step_bytes(layout), panel_block_bytes(layout), c->is_far);
+    prefetch(c->ahead[k] + (size_t)b * fetch_bytes(layout), panel_mean_bytes(layout), c->is_far);
     if (panel_has_nibbles(layout))
         unpack_words(layout, words_at(layout, c, k, b), unpacked_at(c, k, b));
     if (c->unpacked_step > 0) {
-        struct scales s = packed_scales(layout, scales_at(layout, c, k, b));
+        struct scales s = tile_scales(layout, c, k, b);
         float *scales = (float *)(void *)(unpacked_at(c, k, b) + SCALES_AT);
         v_store(scales, s.d);
         v_store(scales + LANES, s.m);
@@ -104,7 +116,7 @@ INLINE struct scales scales_of(enum panel_layout layout, enum tile_turn turn, co
                                uint32_t k, uint32_t b)
 {
     const float *s = (const float *)(const void *)(unpacked_at(c, k, b) + SCALES_AT);
-    return turn == TILE_FIRST ? packed_scales(layout, scales_at(layout, c, k, b))
+    return turn == TILE_FIRST ? tile_scales(layout, c, k, b)
                               : (struct scales){v_load(s), v_load(s + LANES)};
 }
 

@@ -1,6 +1,5 @@
-/* Repacking of a tensor into groups of 16 rows (isa.h). Blocks of 32 with at most five bits, and
- * Q8_0, keep their values exactly; the scales of Q4_K and Q5_K round to f16; Q6_K, whose scales
- * cover 16 columns, is quantised anew to eight bits per 32; float types stay what they are. */
+/* Repacking of a tensor into groups of 16 rows (panel.h). All keep their values exactly but Q6_K,
+ * whose scales cover 16 columns: it is quantised anew to eight bits per 32. */
 #include "kernels/cpu/device.h"
 
 #include <math.h>
@@ -8,9 +7,11 @@
 
 enum { SUPER = 256 };
 
-/* 32 columns of one row, on their way into a panel; m only of layouts with an offset. */
+/* 32 columns of one row, on their way into a panel; m only of layouts with an offset; what d and m
+ * are taken times only where eight blocks have them together. */
 struct block {
     float d, m;
+    uint8_t d_times, m_times;
     uint8_t q[QUANT];
 };
 
@@ -81,10 +82,10 @@ static void read_q8_0(const uint8_t *src, uint32_t at, struct block *b)
 static void read_k_scales(const uint8_t *src, uint32_t j, struct block *b)
 {
     const uint8_t *p = src + 4;
-    int scale = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | (p[j - 4] >> 6) << 4;
-    int minimum = j < 4 ? p[j + 4] & 63 : (p[j + 4] >> 4) | (p[j] >> 6) << 4;
-    b->d = half_at(src) * (float)scale;
-    b->m = -half_at(src + 2) * (float)minimum;
+    b->d_times = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | (p[j - 4] >> 6) << 4;
+    b->m_times = j < 4 ? p[j + 4] & 63 : (p[j + 4] >> 4) | (p[j] >> 6) << 4;
+    b->d = half_at(src);
+    b->m = -half_at(src + 2);
 }
 
 static void read_q4_k(const uint8_t *src, uint32_t at, struct block *b)
@@ -129,10 +130,10 @@ static const struct reader {
 } READERS[] = {
     {DTYPE_Q4_0, PANEL_4, read_q4_0},
     {DTYPE_Q4_1, PANEL_4_OFFSET, read_q4_1},
-    {DTYPE_Q4_K, PANEL_4_OFFSET, read_q4_k},
+    {DTYPE_Q4_K, PANEL_4_SUPER, read_q4_k},
     {DTYPE_Q5_0, PANEL_5, read_q5_0},
     {DTYPE_Q5_1, PANEL_5_OFFSET, read_q5_1},
-    {DTYPE_Q5_K, PANEL_5_OFFSET, read_q5_k},
+    {DTYPE_Q5_K, PANEL_5_SUPER, read_q5_k},
     {DTYPE_Q8_0, PANEL_8, read_q8_0},
     {DTYPE_Q6_K, PANEL_8, read_q6_k},
     {DTYPE_F32, PANEL_F32, NULL},
@@ -162,13 +163,23 @@ static uint8_t *writable(const uint8_t *p)
 
 static size_t block_at(const struct panel *p, uint32_t at)
 {
-    return (size_t)at * p->strip_groups * panel_block_bytes(p->layout);
+    return panel_block_at(p->layout, p->strip_groups, at);
 }
 
-/* Block `at` of a row: its scale, and its first word. */
+/* Block `at` of a row: d and, 32 bytes on, m; what they are taken times, LANES apart; its first
+ * word. */
 static const uint8_t *scale_at(const struct panel *p, uint32_t row, uint32_t at)
 {
-    return panel_scales(p, row / LANES) + block_at(p, at) + 2 * (row % LANES);
+    const uint8_t *d =
+        panel_has_super(p->layout)
+            ? panel_super(p, row / LANES) + panel_super_at(p->layout, p->strip_groups, at)
+            : panel_scales(p, row / LANES) + block_at(p, at);
+    return d + 2 * (row % LANES);
+}
+
+static const uint8_t *times_at(const struct panel *p, uint32_t row, uint32_t at)
+{
+    return panel_scales(p, row / LANES) + block_at(p, at) + row % LANES;
 }
 
 static const uint8_t *word_at(const struct panel *p, uint32_t row, uint32_t at)
@@ -176,13 +187,23 @@ static const uint8_t *word_at(const struct panel *p, uint32_t row, uint32_t at)
     return panel_words(p, row / LANES) + block_at(p, at) + 4 * (row % LANES);
 }
 
-static void write_block(const struct panel *p, uint32_t row, uint32_t at, const struct block *b)
+static void write_scales(const struct panel *p, uint32_t row, uint32_t at, const struct block *b)
 {
-    uint8_t *scales = writable(scale_at(p, row, at)), *out = writable(word_at(p, row, at));
-    bool has_nibbles = panel_has_nibbles(p->layout);
+    uint8_t *scales = writable(scale_at(p, row, at)), *times = writable(times_at(p, row, at));
     put_half(scales, b->d);
     if (panel_has_offset(p->layout))
         put_half(scales + 32, b->m);
+    if (panel_has_super(p->layout)) {
+        times[0] = b->d_times;
+        times[LANES] = b->m_times;
+    }
+}
+
+static void write_block(const struct panel *p, uint32_t row, uint32_t at, const struct block *b)
+{
+    uint8_t *out = writable(word_at(p, row, at));
+    bool has_nibbles = panel_has_nibbles(p->layout);
+    write_scales(p, row, at, b);
     for (int i = 0; i < (has_nibbles ? 16 : QUANT); i++) {
         int byte = has_nibbles ? (b->q[i] & 15) | b->q[i + 16] << 4 : b->q[i];
         out[i / 4 * WORD_BYTES + i % 4] = (uint8_t)byte;
@@ -218,7 +239,7 @@ static void pack_row(const struct panel *p, const struct reader *r, const uint8_
 static void set_sizes(struct panel *p)
 {
     size_t n_blocks = p->cols / QUANT;
-    size_t group_bytes = panel_is_quantised(p->layout) ? n_blocks * panel_block_bytes(p->layout)
+    size_t group_bytes = panel_is_quantised(p->layout) ? n_blocks * panel_mean_bytes(p->layout)
                                                        : p->cols * LANES * element_bytes(p->layout);
     p->strip_bytes = p->strip_groups * group_bytes;
     p->pair_step = 2 * group_bytes;
@@ -268,8 +289,13 @@ static int integer_at(enum panel_layout l, const uint8_t *q, int i)
 static void unpack_block(const struct panel *p, uint32_t row, uint32_t at, float *dst)
 {
     const uint8_t *scales = scale_at(p, row, at), *q = word_at(p, row, at);
+    const uint8_t *times = times_at(p, row, at);
     float middle = panel_has_fifths(p->layout) ? 16 : panel_has_nibbles(p->layout) ? 8 : 128;
     float d = half_at(scales), m = panel_has_offset(p->layout) ? half_at(scales + 32) : -d * middle;
+    if (panel_has_super(p->layout)) {
+        d *= times[0];
+        m *= times[LANES];
+    }
     for (int i = 0; i < QUANT; i++)
         dst[i] = d * (float)integer_at(p->layout, q, i) + m;
 }
