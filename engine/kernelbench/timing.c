@@ -47,8 +47,7 @@ static int time_round(int (*step)(void *ctx, struct err *e), void *ctx, double b
     return rc;
 }
 
-/* What reads brings its own bytes into the caches: its second and third run find there what a step
- * finds that goes on and on. */
+/* The better of three: the first after a step does not find all its bytes where they will stay. */
 enum { READ_LOOKS = 3 };
 static double look(struct ceiling *beside)
 {

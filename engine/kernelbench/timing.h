@@ -16,7 +16,7 @@ struct timing {
 /* Runs step in rounds of some milliseconds, in is_quick fewer and shorter ones. `beside` (may be
  * NULL) is measured before and after each round: clocks, neighbours and the bandwidth a host leaves
  * change within seconds, so only what is measured side by side compares. Blocks for about half a
- * second; any thread. */
+ * second, beside a probe that reads for a second or more; any thread. */
 MUST_USE int timing_run(int (*step)(void *ctx, struct err *e), void *ctx, struct ceiling *beside,
                         int is_quick, struct timing *out, struct err *e);
 

@@ -8,13 +8,13 @@ INLINE const uint8_t *group_words(enum panel_layout layout, const uint8_t *block
 }
 
 /* One of the words with coarse values, of packed weights. */
-INLINE bytes wide_word(enum panel_layout layout, const uint8_t *words, const struct quant_block *x,
-                       int i)
+INLINE bytes wide_word(enum panel_layout layout, const uint8_t *words, bytes fifths,
+                       const struct quant_block *x, int i)
 {
     if (!panel_has_nibbles(layout))
         return b_load(words + (size_t)x->word[i] * 8);
     bytes w = b_nibbles(b_load(words + (size_t)(x->word[i] % 32) * 8), x->word[i] / 8 & 4);
-    return with_fifths(layout, w, words, x->word[i] / 8);
+    return with_fifths(layout, w, fifths, x->word[i] / 8);
 }
 
 /* Whether dot products of high nibbles are made of 16 times their values. */
@@ -23,26 +23,27 @@ INLINE bool is_scaled(enum panel_layout layout)
     return panel_has_nibbles(layout) && !panel_has_fifths(layout);
 }
 
-INLINE bytes high_word(enum panel_layout layout, bytes w, const uint8_t *words, uint32_t j)
+INLINE bytes high_word(enum panel_layout layout, bytes w, const uint8_t *words, bytes fifths,
+                       uint32_t j)
 {
     if (!panel_has_nibbles(layout))
         return b_load(words + WORD_BYTES * (4 + j));
-    return is_scaled(layout) ? b_high_scaled(w) : with_fifths(layout, b_high(w), words, 4 + j);
+    return is_scaled(layout) ? b_high_scaled(w) : with_fifths(layout, b_high(w), fifths, 4 + j);
 }
 
 /* Words j and 4 + j of the groups; the second kind has sums of its own. */
 INLINE void dot_two_words(enum panel_layout layout, const uint8_t *block,
-                          const struct quant_block *x, uint32_t j, i16 sum[STRIP_GROUPS],
-                          i16 other[STRIP_GROUPS])
+                          const bytes fifths[STRIP_GROUPS], const struct quant_block *x, uint32_t j,
+                          i16 sum[STRIP_GROUPS], i16 other[STRIP_GROUPS])
 {
     UNROLL(2)
     for (uint32_t k = 0; k < STRIP_GROUPS; k++) {
         const uint8_t *words = group_words(layout, block, k);
         bytes w = b_kept(b_load(words + WORD_BYTES * j));
-        bytes low = panel_has_nibbles(layout) ? with_fifths(layout, b_low(w), words, j) : w;
+        bytes low = panel_has_nibbles(layout) ? with_fifths(layout, b_low(w), fifths[k], j) : w;
         sum[k] = dot_word(layout, sum[k], low, x->fine + 4 * j);
-        other[k] =
-            dot_word(layout, other[k], high_word(layout, w, words, j), x->fine + LANES + 4 * j);
+        other[k] = dot_word(layout, other[k], high_word(layout, w, words, fifths[k], j),
+                            x->fine + LANES + 4 * j);
     }
 }
 
@@ -69,7 +70,9 @@ INLINE void dot_packed(enum panel_layout layout, const uint8_t *block, const str
                        struct ahead ahead, i16 sum[STRIP_GROUPS])
 {
     i16 other[STRIP_GROUPS];
+    bytes fifths[STRIP_GROUPS];
     for (uint32_t k = 0; k < STRIP_GROUPS; k++) {
+        fifths[k] = load_fifths(layout, group_words(layout, block, k));
         sum[k] = coarse_start(layout, x);
         other[k] = i_zero();
     }
@@ -77,13 +80,14 @@ INLINE void dot_packed(enum panel_layout layout, const uint8_t *block, const str
     for (int i = 0; i < WIDE_WORDS; i++)
         UNROLL(2)
     for (uint32_t k = 0; k < STRIP_GROUPS; k++)
-        sum[k] = dot_word(layout, sum[k], wide_word(layout, group_words(layout, block, k), x, i),
+        sum[k] = dot_word(layout, sum[k],
+                          wide_word(layout, group_words(layout, block, k), fifths[k], x, i),
                           x->coarse[i]);
     for (uint32_t k = 0; k < STRIP_GROUPS; k++)
         sum[k] = fine_start(layout, sum[k], x, false);
     UNROLL(4)
     for (uint32_t j = 0; j < FETCH_PARTS; j++) {
-        dot_two_words(layout, block, x, j, sum, other);
+        dot_two_words(layout, block, fifths, x, j, sum, other);
         fetch_part(layout, ahead, j);
     }
     for (uint32_t k = 0; k < STRIP_GROUPS; k++)

@@ -42,7 +42,7 @@ INLINE void fetch_line(const uint8_t *p, bool is_far)
 /* Fetches some of what is needed later, a share with every block. */
 INLINE void prefetch(const uint8_t *p, uint32_t n_bytes, bool is_far)
 {
-    UNROLL(18)
+    UNROLL(9)
     for (uint32_t i = 0; i < n_bytes; i += 64)
         fetch_line(p + i, is_far);
 }
@@ -76,20 +76,25 @@ INLINE const uint8_t *words_at(enum panel_layout layout, const struct tile *c, u
     return c->words[k] + panel_block_at(layout, STRIP_GROUPS, b);
 }
 
-/* Nibbles that belong to word j, with their fifth bits. */
-INLINE bytes with_fifths(enum panel_layout layout, bytes nibbles, const uint8_t *words, uint32_t j)
+/* The word of fifth bits, in a register (any word where nobody asks); and nibbles that belong to
+ * word j with theirs. */
+INLINE bytes load_fifths(enum panel_layout layout, const uint8_t *words)
 {
-    return panel_has_fifths(layout) ? b_or(nibbles, b_fifth(b_load(words + FIFTHS_AT), j))
-                                    : nibbles;
+    return panel_has_fifths(layout) ? b_kept(b_load(words + FIFTHS_AT)) : b_load(words);
+}
+INLINE bytes with_fifths(enum panel_layout layout, bytes nibbles, bytes fifths, uint32_t j)
+{
+    return panel_has_fifths(layout) ? b_or(nibbles, b_fifth(fifths, j)) : nibbles;
 }
 
 INLINE void unpack_words(enum panel_layout layout, const uint8_t *words, uint8_t *unpacked)
 {
+    const bytes fifths = load_fifths(layout, words);
     UNROLL(4)
     for (uint32_t j = 0; j < 4; j++) {
         bytes w = b_load(words + WORD_BYTES * j);
-        b_store(unpacked + WORD_BYTES * j, with_fifths(layout, b_low(w), words, j));
-        b_store(unpacked + WORD_BYTES * (4 + j), with_fifths(layout, b_high(w), words, 4 + j));
+        b_store(unpacked + WORD_BYTES * j, with_fifths(layout, b_low(w), fifths, j));
+        b_store(unpacked + WORD_BYTES * (4 + j), with_fifths(layout, b_high(w), fifths, 4 + j));
     }
 }
 

@@ -1,7 +1,7 @@
 /* kernels/cpu/device.h - state of the fast CPU backend.
  *
- * Weights are panels (isa.h) in huge pages; activations float32 between ops, int8 inside a product
- * with quantised weights; KV cache [block][layer][KV head], layouts of a head in isa.h. */
+ * Weights are panels (panel.h) in huge pages; activations float32 between ops, int8 inside a
+ * product with quantised weights; KV cache [block][layer][KV head], layouts of a head in isa.h. */
 #ifndef KERNELS_CPU_DEVICE_H
 #define KERNELS_CPU_DEVICE_H
 

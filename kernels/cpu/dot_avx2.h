@@ -148,7 +148,7 @@ INLINE i16 i_high_sum(i16 x)
     return x;
 }
 #endif
-/* Stays where it is among the loads: compilers bunch the intrinsic's. */
+/* Stays where it is; compilers bunch the intrinsic's. */
 INLINE void v_prefetch(const uint8_t *p)
 {
     __asm__ volatile("prefetcht0 %0" : : "m"(*p));

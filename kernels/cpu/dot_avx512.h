@@ -104,7 +104,7 @@ INLINE i16 i_dot(i16 sum, bytes w, const int8_t *a)
     return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(word));
 }
 #define i_dot_nibbles i_dot
-/* Stays where it is among the loads: compilers bunch the intrinsic's. */
+/* Stays where it is; compilers bunch the intrinsic's. */
 INLINE void v_prefetch(const uint8_t *p)
 {
     __asm__ volatile("prefetcht0 %0" : : "m"(*p));

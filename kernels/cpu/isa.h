@@ -86,7 +86,7 @@ struct product {
     enum product_mode mode;
     struct groups now, next; /* next: what the thread reads after them */
     uint32_t n_runs; /* of one token with quantised weights: so many on end, each of the groups
-                        two further on */
+                        two further on; whole strips, but for an odd number's last group */
     uint32_t n_rows[MAX_GROUPS]; /* of the last run's groups that exist, 1..16 */
     float *out[MAX_GROUPS];      /* of the group's first row and token 0 */
     size_t out_stride;           /* floats from token to token */

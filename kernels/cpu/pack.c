@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SUPER = 256 };
+enum { SUPER = SUPER_BLOCKS * QUANT };
 
 /* 32 columns of one row, on their way into a panel; m only of layouts with an offset; what d and m
  * are taken times only where eight blocks have them together. */

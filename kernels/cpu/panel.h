@@ -13,17 +13,17 @@ enum { LANES = 16, QUANT = 32 };
  * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
  *
  * Groups lie in strips of as many as the instruction set computes together for one token, one or
- * two. Of gate and up, which a token reads in turn, two groups of one follow two of the other: from
- * memory one stream gives 8% more than two (Zen 5). Quantised: block after block of 32 columns, of
- * all groups of the strip, so that a thread reads one stream: the scales of each group, then the
- * words of each. Scales of a block: 16 f16 d, with an offset 16 f16 m after them; _SUPER: 16 bytes
- * that d is taken times and 16 of m, and before every eight blocks, for all of them, of each group
- * 16 f16 d and 16 f16 m. Words of a block, _4: 4 x 64 bytes: of each row 4 bytes whose low nibbles
- * are columns 4j..4j+3 and high nibbles columns 16+4j..16+4j+3; _5: the same and 64 bytes more: of
- * each row 4 bytes, byte i with the fifth bit of column 4j+i as its bit j; _8: 8 x 64 bytes: of
- * each row columns 4j..4j+3. A weight is d * q + m with q unsigned; without an offset d * (q - 8),
- * d * (q - 16) and d * (q - 128). Floats: one group after the other, per column 16 of them, in that
- * type. */
+ * two. Of gate and up, which a token reads in turn, two groups of one follow two of the other where
+ * both are alike and rows long (device.c): from memory one stream gives 8% more than two (Zen 5).
+ * Quantised: block after block of 32 columns, of all groups of the strip, so that a thread reads
+ * one stream: the scales of each group, then the words of each. Scales of a block: 16 f16 d, with
+ * an offset 16 f16 m after them; _SUPER: 16 bytes that d is taken times and 16 of m, and before
+ * every eight blocks, for all of them, of each group 16 f16 d and 16 f16 m. Words of a block, _4: 4
+ * x 64 bytes: of each row 4 bytes whose low nibbles are columns 4j..4j+3 and high nibbles columns
+ * 16+4j..16+4j+3; _5: the same and 64 bytes more: of each row 4 bytes, byte i with the fifth bit of
+ * column 4j+i as its bit j; _8: 8 x 64 bytes: of each row columns 4j..4j+3. A weight is d * q + m
+ * with q unsigned; without an offset d * (q - 8), d * (q - 16) and d * (q - 128). Floats: one group
+ * after the other, per column 16 of them, in that type. */
 enum panel_layout {
     PANEL_4_OFFSET,
     PANEL_4,

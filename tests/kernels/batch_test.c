@@ -220,6 +220,27 @@ static void test_float(void **state)
     check(&shape, 1, TRIALS);
 }
 
+/* Rows so long that gate and up lie in turn and chunks begin within what eight blocks have
+ * together: 72 blocks of 32 columns are cut by 9 or 18 (AVX-512), 40 by 20 (AVX2). */
+static void test_long_rows(void **state)
+{
+    static const struct {
+        uint32_t d_model, dtype;
+    } CASES[] = {{2304, DTYPE_Q4_K}, {1280, DTYPE_Q5_K}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct tiny_model shape = tiny_model_default();
+        shape.n_layer = 1;
+        shape.d_model = CASES[i].d_model;
+        shape.n_head = 8;
+        shape.d_head = 32;
+        shape.d_ff = 256;
+        shape.matrix_dtype = CASES[i].dtype;
+        shape.embedding_dtype = CASES[i].dtype;
+        check(&shape, 2, 1);
+    }
+}
+
 /* Windows of 8 positions, norms of heads, halves of heads that turn together, bias. */
 static void test_architectures(void **state)
 {
@@ -235,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantised), cmocka_unit_test(test_eight_bits_odd_groups),
-        cmocka_unit_test(test_float), cmocka_unit_test(test_architectures)};
+        cmocka_unit_test(test_float), cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_architectures)};
     return cmocka_run_group_tests_name("kernels.batch", tests, NULL, NULL);
 }

@@ -170,6 +170,18 @@ static void test_gates(void **state)
         }
 }
 
+static void test_mixed_types(void **state)
+{
+    static const uint32_t TOKENS[] = {1, 5, 37};
+    struct inputs in;
+    (void)state;
+    for (size_t n = 0; n < sizeof TOKENS / sizeof *TOKENS; n++) {
+        make_inputs(&in, DTYPE_Q4_K, TOKENS[n], 512, 256, 32, 6, 2);
+        mix_types(&in, DTYPE_Q8_0);
+        check(&in, 5e-4);
+    }
+}
+
 /* What Gemma 3 and Qwen have beyond Llama, and windows that end in, at and beside a block. */
 static void test_extras(void **state)
 {
@@ -227,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_types),
                                        cmocka_unit_test(test_odd_shapes),
                                        cmocka_unit_test(test_gates),
+                                       cmocka_unit_test(test_mixed_types),
                                        cmocka_unit_test(test_extras),
                                        cmocka_unit_test(test_extreme_values),
                                        cmocka_unit_test(test_unknown_instruction_set),
