@@ -220,14 +220,12 @@ static void pack_body(void *arg)
     team_each(j->team, team_shares(j->team, j->panel->n_groups), pack_part, j);
 }
 
-/* Gate and up: two parts alike, which lie in turn (panel.h). Short rows come from the last cache 5%
- * faster where they do not: the core fetches on past the end of a run, into the next but one. */
-enum { MIN_TWIN_BYTES = 16384 };
+/* Gate and up: two parts alike, which lie in turn (panel.h). */
 static bool are_twins(const struct kern_matrix *m)
 {
     const struct panel *a = &m->part[0], *b = &m->part[1];
     return m->n_parts == 2 && a->rows == b->rows && a->layout == b->layout &&
-           panel_is_quantised(a->layout) && a->pair_step >= MIN_TWIN_BYTES;
+           panel_is_quantised(a->layout);
 }
 
 static int take_panels(struct kern_device *d, struct kern_matrix *m, struct err *e)

@@ -82,8 +82,10 @@ static void read_q8_0(const uint8_t *src, uint32_t at, struct block *b)
 static void read_k_scales(const uint8_t *src, uint32_t j, struct block *b)
 {
     const uint8_t *p = src + 4;
-    b->d_times = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | (p[j - 4] >> 6) << 4;
-    b->m_times = j < 4 ? p[j + 4] & 63 : (p[j + 4] >> 4) | (p[j] >> 6) << 4;
+    int d_times = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | (p[j - 4] >> 6) << 4;
+    int m_times = j < 4 ? p[j + 4] & 63 : (p[j + 4] >> 4) | (p[j] >> 6) << 4;
+    b->d_times = (uint8_t)d_times;
+    b->m_times = (uint8_t)m_times;
     b->d = half_at(src);
     b->m = -half_at(src + 2);
 }

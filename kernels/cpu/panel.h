@@ -13,8 +13,8 @@ enum { LANES = 16, QUANT = 32 };
  * out as lanes and nothing is added across. Rows past the end of a tensor are zero.
  *
  * Groups lie in strips of as many as the instruction set computes together for one token, one or
- * two. Of gate and up, which a token reads in turn, two groups of one follow two of the other where
- * both are alike and rows long (device.c): from memory one stream gives 8% more than two (Zen 5).
+ * two. Of gate and up, which a token reads in turn, two groups of one follow two of the other if
+ * both are alike: of rows of 2048 columns one stream from memory gives 8% more than two (Zen 5).
  * Quantised: block after block of 32 columns, of all groups of the strip, so that a thread reads
  * one stream: the scales of each group, then the words of each. Scales of a block: 16 f16 d, with
  * an offset 16 f16 m after them; _SUPER: 16 bytes that d is taken times and 16 of m, and before
@@ -104,7 +104,7 @@ static inline size_t panel_bytes(const struct panel *p)
 {
     return (size_t)((p->n_groups + 1) / 2) * (2 / p->strip_groups) * p->strip_bytes;
 }
-/* Which of a strip's groups one is; masks, since a division costs a short strip 2%. */
+/* Which of a strip's groups one is. */
 static inline uint32_t panel_in_strip(const struct panel *p, uint32_t group)
 {
     return group & (p->strip_groups - 1);

@@ -220,8 +220,8 @@ static void test_float(void **state)
     check(&shape, 1, TRIALS);
 }
 
-/* Rows so long that gate and up lie in turn and chunks begin within what eight blocks have
- * together: 72 blocks of 32 columns are cut by 9 or 18 (AVX-512), 40 by 20 (AVX2). */
+/* Rows so long that chunks begin within what eight blocks have together: 72 blocks of 32 columns
+ * are cut by 9 or 18 (AVX-512), 40 by 20 (AVX2). */
 static void test_long_rows(void **state)
 {
     static const struct {

@@ -155,8 +155,7 @@ static void test_odd_shapes(void **state)
     check(&in, 5e-4);
 }
 
-/* Rows so long that gate and up lie in turn; an odd number of groups of 16, which only a matrix of
- * floats can read. */
+/* An odd number of groups of 16 of gate and up, which only a matrix of floats can read. */
 static void test_gates(void **state)
 {
     static const uint32_t TOKENS[] = {1, 2, 5, 37}, WIDTHS[] = {256, 1024};
