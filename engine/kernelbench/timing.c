@@ -47,7 +47,7 @@ static int time_round(int (*step)(void *ctx, struct err *e), void *ctx, double b
     return rc;
 }
 
-/* The better of three: the first after a step does not find all its bytes where they will stay. */
+/* The best of three: the first after a step does not find all its bytes where they will stay. */
 enum { READ_LOOKS = 3 };
 static double look(struct ceiling *beside)
 {
