@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-enum { RUNS = 7, MIN_READ_BYTES = 384 * 1024 * 1024, PEAK_ROUNDS = 4000000, HUGE_PAGE = 1 << 21 };
+enum { MIN_READ_BYTES = 384 * 1024 * 1024, PEAK_ROUNDS = 4000000, HUGE_PAGE = 1 << 21 };
 
 typedef uint64_t (*work_fn)(const struct ceiling *c, uint32_t thread);
 
@@ -94,17 +94,12 @@ static double run_crew(struct ceiling *c)
     return (double)(c->end_us - c->begin_us + 1) / 1e6;
 }
 
-double ceiling_once(struct ceiling *c)
-{
-    return c->work ? c->amount / run_crew(c) / 1e9 : 0;
-}
-
-double ceiling_best(struct ceiling *c)
+double ceiling_best(struct ceiling *c, uint32_t n)
 {
     double best = 0;
 
-    for (int i = 0; i < RUNS; i++) {
-        double rate = ceiling_once(c);
+    for (uint32_t i = 0; c->work && i < n; i++) {
+        double rate = c->amount / run_crew(c) / 1e9;
         best = rate > best ? rate : best;
     }
     return best;

@@ -28,9 +28,9 @@ void ceiling_close(struct ceiling *c);
 const char *ceiling_name(const struct ceiling *c);
 /* Whether a run leaves nothing of others' in the caches. */
 bool ceiling_fills_caches(const struct ceiling *c);
-/* The rate of one run, which takes some milliseconds. */
-double ceiling_once(struct ceiling *c);
-/* The best of several: a limit is what can be reached, not what others left of it. */
-double ceiling_best(struct ceiling *c);
+/* The best rate of n runs of some milliseconds each: a limit is what can be reached, not what
+ * others left of it. */
+enum { CEILING_RUNS = 7 };
+double ceiling_best(struct ceiling *c, uint32_t n);
 
 #endif

@@ -150,7 +150,7 @@ static int measure_role(struct bench *b, enum role role, struct err *e)
     struct ceiling *read = NULL;
     size_t bytes = shapes_role(b->shapes, role).bytes;
     int rc = ceiling_open_read(&read, b->report.limits.n_threads, bytes, e);
-    double read_gb_s = rc == ERR_OK ? ceiling_best(read) : 0;
+    double read_gb_s = rc == ERR_OK ? ceiling_best(read, CEILING_RUNS) : 0;
 
     for (uint32_t i = 0; rc == ERR_OK && i < N_TOKENS && is_timed(role, TOKENS[i]); i++)
         rc = measure_tokens(b, role, TOKENS[i], read, read_gb_s, e);
@@ -163,7 +163,7 @@ static int best_read(uint32_t n_threads, size_t bytes, double *gb_s, struct err 
     struct ceiling *read = NULL;
     int rc = ceiling_open_read(&read, n_threads, bytes, e);
 
-    *gb_s = rc == ERR_OK ? ceiling_best(read) : 0;
+    *gb_s = rc == ERR_OK ? ceiling_best(read, CEILING_RUNS) : 0;
     ceiling_close(read);
     return rc;
 }
@@ -291,7 +291,7 @@ static int measure_fp32(struct limits *l, struct err *e)
     int rc = ceiling_open_fp32(&fp32, l->n_threads, e);
 
     if (rc == ERR_OK) {
-        l->fp32_gflop_s = ceiling_best(fp32);
+        l->fp32_gflop_s = ceiling_best(fp32, CEILING_RUNS);
         l->fp32_name = ceiling_name(fp32);
     }
     ceiling_close(fp32);
@@ -308,7 +308,7 @@ static int measure_limits(struct bench *b, size_t model_bytes, struct err *e)
     if (model_bytes > 0)
         TRY(best_read(l->n_threads, model_bytes, &l->model_read_gb_s, e));
     TRY(ceiling_open_int8(&b->int8, l->n_threads, e));
-    l->int8_gop_s = ceiling_best(b->int8);
+    l->int8_gop_s = ceiling_best(b->int8, CEILING_RUNS);
     l->int8_name = ceiling_name(b->int8);
     TRY(measure_fp32(l, e));
 out:

@@ -47,18 +47,12 @@ static int time_round(int (*step)(void *ctx, struct err *e), void *ctx, double b
     return rc;
 }
 
-/* The best of three: the first after a step does not find all its bytes where they will stay. */
+/* Of reading the best of three: the first after a step does not find all its bytes where they will
+ * stay. */
 enum { READ_LOOKS = 3 };
 static double look(struct ceiling *beside)
 {
-    uint32_t n = beside && ceiling_fills_caches(beside) ? READ_LOOKS : 1;
-    double best = 0;
-
-    for (uint32_t i = 0; beside && i < n; i++) {
-        double rate = ceiling_once(beside);
-        best = rate > best ? rate : best;
-    }
-    return best;
+    return beside ? ceiling_best(beside, ceiling_fills_caches(beside) ? READ_LOOKS : 1) : 0;
 }
 
 int timing_run(int (*step)(void *ctx, struct err *e), void *ctx, struct ceiling *beside,

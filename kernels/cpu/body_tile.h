@@ -37,9 +37,7 @@ INLINE i16 fine_start(enum panel_layout layout, i16 coarse, const struct quant_b
     if (layout == PANEL_5)
         return i_add(i_set(x->minus_eight_sums),
                      i_add(i_set(x->minus_eight_sums), i_times_128(coarse)));
-    return is_tile && !panel_has_fifths(layout) && panel_has_nibbles(layout)
-               ? i_few_times_128(coarse)
-               : i_times_128(coarse);
+    return is_tile && panel_has_four_bits(layout) ? i_few_times_128(coarse) : i_times_128(coarse);
 }
 
 /* The dots of 32 columns. */

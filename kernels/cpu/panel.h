@@ -70,6 +70,10 @@ static inline bool panel_has_nibbles(enum panel_layout l)
 {
     return l < PANEL_8;
 }
+static inline bool panel_has_four_bits(enum panel_layout l)
+{
+    return panel_has_nibbles(l) && !panel_has_fifths(l);
+}
 /* Of a block of 32 columns. */
 static inline uint32_t panel_scale_bytes(enum panel_layout l)
 {
