@@ -14,13 +14,27 @@ struct memory_chunk { /* at the start of its own mapping */
     size_t bytes, used;
 };
 
+/* From a multiple of HUGE_PAGE on: Linux before 6.7 begins at any page, and what does not fill a
+ * huge one stays small. */
+static void *map_aligned(size_t bytes)
+{
+    uint8_t *all = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+        return NULL;
+    size_t before = (HUGE_PAGE - (uintptr_t)all % HUGE_PAGE) % HUGE_PAGE;
+    if (before > 0)
+        munmap(all, before);
+    munmap(all + before + bytes, HUGE_PAGE - before);
+    return all + before;
+}
+
 static struct memory_chunk *map_chunk(struct memory *m, size_t bytes)
 {
     size_t want = bytes + ALIGN > CHUNK ? bytes + ALIGN : CHUNK;
     want = (want + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    struct memory_chunk *c = mmap(NULL, want, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (c == MAP_FAILED)
+    struct memory_chunk *c = map_aligned(want);
+    if (!c)
         return NULL;
     (void)madvise(c, want, m->has_small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     *c = (struct memory_chunk){m->chunks, want, ALIGN};

@@ -249,15 +249,16 @@ static uint32_t n_spans(const struct kern_device *d, uint32_t n_tok)
 }
 
 /* With many tokens a tile's units are work enough for a share: the last one is short and nobody
- * waits long for it. With few, shares are runs of units, read in long sequences. With one, ONE_RUNS
- * for each thread, since to take a share costs as much as a third of a unit; of a large matrix
- * FEW_RUNS times as many: of 1.1B a token takes 24.1 ms with 8, 22.3 with 32, 24.3 with 128 and
- * 24.5 without a limit. */
-enum { ONE_RUNS = 2, FEW_RUNS = 8 };
+ * waits long for it. With few, shares are runs of units, read in long sequences. With one, a share
+ * for each thread, where that takes some microseconds: to take another costs as much as a third of
+ * a unit (SmolLM2, two threads with a third cache each: 4% of a token). Of a large matrix MANY_RUNS
+ * times as many: of 1.1B a token takes 24.1 ms with 4 for each, 22.3 with 16, 24.3 with 64 and 24.5
+ * without a limit. */
+enum { LONG_SHARE = 8, MANY_RUNS = 16 }; /* LONG_SHARE: in SHARE_COLUMNS */
 static uint32_t one_shares(const struct kern_device *d, uint32_t pieces, uint64_t fine)
 {
-    uint64_t few = (uint64_t)team_size(d->team) * ONE_RUNS, most = few * FEW_RUNS;
-    uint64_t n = fine < few ? few : fine < most ? fine : most;
+    uint64_t threads = team_size(d->team), most = threads * MANY_RUNS;
+    uint64_t n = fine < threads * LONG_SHARE ? threads : fine < most ? fine : most;
     return n < pieces ? (uint32_t)n : pieces;
 }
 
