@@ -101,10 +101,9 @@ static size_t largest_cache(void)
  * (kernels/README.md, "AMD"), a little less short where several threads find much of the weights in
  * third caches: SmolLM2, two threads with one each: 2.5% of a token; with one thread 1 to 2% are
  * lost, with 1.1B weights 0.7%. */
-enum { QUICK_CACHES = 4 };
 struct fetch cpu_fetch(const struct kern_device *d)
 {
-    enum { NEAR_BYTES = 9600, QUICK_BYTES = 11520 };
+    enum { NEAR_BYTES = 9600, QUICK_BYTES = 11520, QUICK_CACHES = 4 };
     bool is_far = d->weight_bytes > d->cache_bytes && !d->is_zen;
     bool is_quick = team_size(d->team) > 1 && d->weight_bytes / QUICK_CACHES < d->cache_bytes;
     return is_far ? (struct fetch){0, true}
