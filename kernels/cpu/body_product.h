@@ -1,11 +1,11 @@
 /* kernels/cpu/body_product.h - groups of rows times all tokens of a step, tile by tile.
- * Included after body_one.h. TILE_RUN tokens of a tile, at most, have their sums
+ * Included after body_one.h and body_chunk.h. TILE_RUN tokens of a tile, at most, have their sums
  * in registers together. */
 
 enum tile_kind { KIND_FIRST, KIND_LATER, TILE_KINDS };
 
-INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
-                      uint32_t n_g, uint32_t n_t)
+INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, struct tile *c, uint32_t n_g,
+                      uint32_t n_t)
 {
     v16 own[TILE_GROUPS][TILE_TOKENS];
     UNROLL(4)
@@ -30,14 +30,14 @@ INLINE void tile_sums(enum panel_layout layout, enum tile_kind kind, const struc
         tile_sums(layout, kind, c, n_g, (n));                                                      \
         return;                                                                                    \
     }
-INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, const struct tile *c,
-                     uint32_t n_g, uint32_t n_t)
+INLINE void tile_run(enum panel_layout layout, enum tile_kind kind, struct tile *c, uint32_t n_g,
+                     uint32_t n_t)
 {
     TILE_CASE(4) TILE_CASE(3) TILE_CASE(2) TILE_CASE(1)
 }
 
 #define TILE(name, layout, kind)                                                                   \
-    static void name(const struct tile *c, uint32_t n_t)                                           \
+    static void name(struct tile *c, uint32_t n_t)                                                 \
     {                                                                                              \
         if (TILE_GROUPS <= 2 || c->n_groups == TILE_GROUPS)                                        \
             tile_run(layout, kind, c, TILE_GROUPS, n_t);                                           \
@@ -62,7 +62,7 @@ TILE(any_f16, PANEL_F16, KIND_LATER)
 TILE(any_bf16, PANEL_BF16, KIND_LATER)
 /* clang-format on */
 
-typedef void (*tile_fn)(const struct tile *c, uint32_t n_t);
+typedef void (*tile_fn)(struct tile *c, uint32_t n_t);
 /* What the first tile has made ready is alike where only the scales were packed in another way. */
 static const tile_fn TILES[PANEL_LAYOUTS][TILE_KINDS] = {
     [PANEL_4_OFFSET] = {first_4_offset, later_4_offset},
@@ -81,7 +81,6 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
                       struct tile *c)
 {
     const struct panel *panel = p->now.panel[from];
-    uint32_t then = from % p->next.n;
     c->cols = panel->cols;
     c->is_far = p->fetch.is_far || p->n_tok > NEAR_TOKENS;
     c->super[to] = panel_super(panel, p->now.group[from]);
@@ -89,8 +88,6 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     c->words[to] = panel_words(panel, p->now.group[from]);
     c->unpacked[to] = s->unpacked[to];
     c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
-    c->ahead[to] = panel_strip(p->next.panel[then], p->next.group[then]) +
-                   then % STRIP_GROUPS * panel_mean_bytes(panel->layout);
 }
 
 /* A tile's sums, at most TILE_RUN tokens at a time. */
@@ -107,12 +104,6 @@ static void run_tile(const struct product *p, enum panel_layout layout, const st
     }
 }
 
-static uint32_t count_chunks(const struct slab *s, uint32_t n_blocks)
-{
-    uint32_t most = s->n > FEW_TILES ? CHUNK_BLOCKS : FEW_BLOCKS;
-    return (n_blocks + most - 1) / most;
-}
-
 /* n groups from `first` on times the tokens of a slab. A group alone may fill a tile twice. */
 static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct slab *s)
 {
@@ -120,16 +111,13 @@ static void run_slab(const struct product *p, uint32_t first, uint32_t n, struct
     for (uint32_t k = 0; k < c.n_groups; k++)
         set_group(p, first + (k < n ? k : 0), k, s, &c);
     enum panel_layout layout = p->now.panel[first]->layout;
-    uint32_t n_blocks = c.cols / QUANT;
-    bool is_cut = panel_is_quantised(layout) && c.unpacked_step > 0;
-    uint32_t n_chunks = is_cut ? count_chunks(s, n_blocks) : 1;
+    uint32_t n_chunks = count_chunks(&c, layout, s->n);
     for (uint32_t chunk = 0; chunk < n_chunks; chunk++) {
-        c.from_block = n_blocks * chunk / n_chunks;
-        c.to_block = n_blocks * (chunk + 1) / n_chunks;
+        start_chunk(p, first, s->n, chunk, n_chunks, &c);
         for (uint32_t tile = 0; tile < s->n; tile++) {
             for (uint32_t k = 0; k < c.n_groups; k++)
                 c.sum[k] = k < n ? s->sum[tile][first + k] : s->spare;
-            if (TILE_GROUPS > 2 && is_cut && chunk + 1 == n_chunks)
+            if (TILE_GROUPS > 2 && c.unpacked_step > 0 && chunk + 1 == n_chunks)
                 fetch_rows(p, s, tile, first, n);
             run_tile(p, layout, s, tile, &c);
             if (chunk + 1 == n_chunks && first + n == p->now.n)

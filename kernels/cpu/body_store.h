@@ -22,7 +22,7 @@ INLINE void store_rows(float *out, v16 value, uint32_t n_rows, bool is_added)
  * the tokens in slabs whose sums are kept meanwhile. Where few tiles follow, chunks are of
  * FEW_BLOCKS: there it costs more that the first tile waits for its stores (18 blocks of four
  * groups are 46 of the 48 KiB). */
-enum { SLAB_TILES = 512 / TILE_TOKENS, FEW_TILES = 16 };
+enum { SLAB_TILES = 512 / TILE_TOKENS, FEW_TILES = 4 };
 struct slab {
     v16 sum[SLAB_TILES][MAX_GROUPS][TILE_TOKENS], spare[TILE_TOKENS];
     _Alignas(64) uint8_t unpacked[TILE_GROUPS][CHUNK_BLOCKS * UNPACKED_BYTES];

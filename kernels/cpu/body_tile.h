@@ -70,10 +70,13 @@ INLINE void dot_tile(enum panel_layout layout, const uint8_t *const w[TILE_GROUP
     }
 }
 
-INLINE void tile_quant(enum panel_layout layout, enum tile_turn turn, const struct tile *c,
-                       uint32_t n_g, uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])
+INLINE void tile_quant(enum panel_layout layout, enum tile_turn turn, struct tile *c, uint32_t n_g,
+                       uint32_t n_t, v16 sum[TILE_GROUPS][TILE_TOKENS])
 {
     const struct quant_block *x = c->x + (size_t)c->from_block * TILE_TOKENS + c->slot;
+    const uint8_t *at[TILE_STRIPS];
+    for (uint32_t k = 0; k < TILE_STRIPS; k++)
+        at[k] = c->ahead[k].at;
     for (uint32_t b = c->from_block; b < c->to_block; b++, x += TILE_TOKENS) {
         const uint8_t *w[TILE_GROUPS];
         i16 dots[TILE_GROUPS][TILE_TOKENS];
@@ -81,6 +84,9 @@ INLINE void tile_quant(enum panel_layout layout, enum tile_turn turn, const stru
         for (uint32_t k = 0; k < n_g; k++) {
             if (turn == TILE_FIRST)
                 unpack_block(layout, c, k, b);
+            const uint32_t strip = k / STRIP_GROUPS;
+            if (k % STRIP_GROUPS == 0 && (ALL_FETCH || turn == TILE_FIRST))
+                at[strip] = fetch_step(&c->ahead[strip], at[strip], c->is_far);
             w[k] = bytes_of(layout, c, k, b);
         }
         dot_tile(layout, w, x, n_g, n_t, dots);
@@ -92,6 +98,8 @@ INLINE void tile_quant(enum panel_layout layout, enum tile_turn turn, const stru
                 sum[k][t] = add_scaled(layout, sum[k][t], dots[k][t], s, x + t);
         }
     }
+    for (uint32_t k = 0; k < TILE_STRIPS; k++)
+        c->ahead[k].at = at[k];
 }
 
 INLINE v16 load_floats(enum panel_layout layout, const uint8_t *p)

@@ -13,11 +13,18 @@ INLINE uint32_t fetch_bytes(enum panel_layout layout)
     return STRIP_GROUPS * panel_mean_bytes(layout);
 }
 
+/* What is read later of a strip, and how much of it is fetched with every block. */
+struct stream {
+    const uint8_t *at, *end;
+    uint32_t n_lines;
+};
+
+enum { LINE = 64, TILE_STRIPS = TILE_GROUPS / STRIP_GROUPS };
 struct tile {
     const uint8_t *super[TILE_GROUPS], *scales[TILE_GROUPS], *words[TILE_GROUPS]; /* of panel.h */
-    uint8_t *unpacked[TILE_GROUPS];    /* blocks, written by the first tile of a group */
-    uint32_t unpacked_step;            /* from block to block; 0 where no other tile follows */
-    const uint8_t *ahead[TILE_GROUPS]; /* a group's part of a strip that is read later */
+    uint8_t *unpacked[TILE_GROUPS]; /* blocks, written by the first tile of a group */
+    uint32_t unpacked_step;         /* from block to block; 0 where no other tile follows */
+    struct stream ahead[TILE_STRIPS];
     bool is_far;
     uint32_t cols, from_block, to_block; /* blocks of 32 columns that are added */
     const struct quant_block *x;         /* of the tile */
@@ -39,12 +46,26 @@ INLINE void fetch_line(const uint8_t *p, bool is_far)
         v_prefetch(p);
 }
 
-/* Fetches some of what is needed later, a share with every block. */
-INLINE void prefetch(const uint8_t *p, uint32_t n_bytes, bool is_far)
+INLINE const uint8_t *fetch_lines(const uint8_t *at, uint32_t n, bool is_far)
 {
-    UNROLL(9)
-    for (uint32_t i = 0; i < n_bytes; i += 64)
-        fetch_line(p + i, is_far);
+    UNROLL(10)
+    for (uint32_t i = 0; i < n; i++)
+        fetch_line(at + i * LINE, is_far);
+    return at + n * LINE;
+}
+
+/* One step; usual numbers of lines as constants, since a loop takes longer. */
+INLINE const uint8_t *fetch_step(const struct stream *s, const uint8_t *at, bool is_far)
+{
+    if (at >= s->end)
+        return at;
+    if (s->n_lines == 10)
+        return fetch_lines(at, 10, is_far);
+    if (s->n_lines == 5)
+        return fetch_lines(at, 5, is_far);
+    for (uint32_t i = 0; i < s->n_lines; i++, at += LINE)
+        fetch_line(at, is_far);
+    return at;
 }
 
 /* Scales and offsets of a block. */
@@ -106,7 +127,6 @@ INLINE uint8_t *unpacked_at(const struct tile *c, uint32_t k, uint32_t b)
 /* By the first tile. */
 INLINE void unpack_block(enum panel_layout layout, const struct tile *c, uint32_t k, uint32_t b)
 {
-    prefetch(c->ahead[k] + (size_t)b * fetch_bytes(layout), panel_mean_bytes(layout), c->is_far);
     if (panel_has_nibbles(layout))
         unpack_words(layout, words_at(layout, c, k, b), unpacked_at(c, k, b));
     if (c->unpacked_step > 0) {

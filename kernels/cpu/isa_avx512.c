@@ -27,6 +27,8 @@ enum { NEAR_TOKENS = 1 };
 
 #include "kernels/cpu/body_one.h"
 
+#include "kernels/cpu/body_chunk.h"
+
 #include "kernels/cpu/body_product.h"
 
 #include "kernels/cpu/body_kv.h"

@@ -23,6 +23,8 @@
 
 #include "kernels/cpu/body_one.h"
 
+#include "kernels/cpu/body_chunk.h"
+
 #include "kernels/cpu/body_product.h"
 
 #include "kernels/cpu/body_kv.h"

@@ -11,7 +11,9 @@ enum {
     TILE_TOKENS = 4,
     TILE_RUN = 4,
     CHUNK_BLOCKS = 18,
-    FEW_BLOCKS = 9
+    FEW_BLOCKS = 9,
+    LONE_BLOCKS = 6,
+    ALL_FETCH = 1
 };
 
 typedef __m512 v16;

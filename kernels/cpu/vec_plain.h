@@ -17,7 +17,9 @@ enum {
     TILE_TOKENS = 6,
     TILE_RUN = 1,
     CHUNK_BLOCKS = 24,
-    FEW_BLOCKS = 24
+    FEW_BLOCKS = 24,
+    LONE_BLOCKS = 24,
+    ALL_FETCH = 0
 };
 enum { NEAR_TOKENS = 1 << 30 }; /* few groups ahead: the first cache has place for them */
 
