@@ -135,6 +135,7 @@ struct group {
     const struct span *span;
     uint32_t kv_head, from; /* first of the span's queries: its members times heads to a KV head */
     uint32_t n, thread;
+    struct kv_ahead next; /* of what the thread computes after it */
     uint32_t token[MAX_QUERIES], head[MAX_QUERIES];
 };
 
@@ -186,6 +187,30 @@ static void set_query(const struct group *g, struct attend *a, uint32_t i)
     }
 }
 
+/* Blocks of a section that a token sees. */
+static struct kv_ahead section_of(const struct kern_device *d, const uint8_t *kv, uint32_t token,
+                                  uint32_t section)
+{
+    uint32_t first = section * (SECTION_TOKENS / BLOCK_TOKENS);
+    uint32_t n = d->step->position[token] / BLOCK_TOKENS + 1 - first;
+    n = n < SECTION_TOKENS / BLOCK_TOKENS ? n : SECTION_TOKENS / BLOCK_TOKENS;
+    return (struct kv_ahead){kv, d->step->block_table[d->step->seq[token]] + first, n};
+}
+
+/* What item `i` of the step reads first. */
+static struct kv_ahead item_ahead(const struct attend_job *j, uint32_t i)
+{
+    const struct kern_device *d = j->d;
+    uint32_t n_heads = d->kv->shape.n_head_kv;
+    if (i >= d->attention.n_spans * n_heads)
+        return (struct kv_ahead){0};
+    const struct span *span = &d->attention.span[i / n_heads];
+    uint32_t token = d->attention.member[span->member], section = span->section;
+    if (section == EVERY_SECTION)
+        section = first_seen(j->layer, d->step->position[token]) / SECTION_TOKENS;
+    return section_of(d, kv_base(d, j->layer->index, i % n_heads), token, section);
+}
+
 static size_t part_floats(const struct kern_device *d)
 {
     return d->kv->shape.d_head + PART_EXTRA;
@@ -217,6 +242,7 @@ static uint32_t attend_every(struct group *g)
     uint32_t last = d->step->position[g->token[a.n - 1]] / SECTION_TOKENS;
     uint32_t first = a.first[0] / SECTION_TOKENS;
     for (a.section = first; a.section <= last; a.section++) {
+        a.next = a.section < last ? section_of(d, a.kv, g->token[a.n - 1], a.section + 1) : g->next;
         for (uint32_t i = 0; i < a.n; i++)
             a.part[i] = (a.section == first ? joined : other) + i * part_floats(d);
         d->isa->attend[d->kv->shape.kv_type](&a);
@@ -244,6 +270,7 @@ static uint32_t attend_one(struct group *g)
     const struct kern_device *d = g->j->d;
     struct attend a = attend_group(g);
     a.section = g->span->section;
+    a.next = g->next;
     for (uint32_t i = 0; i < a.n; i++)
         a.part[i] = part_of(d, g->token[i], g->head[i], a.section);
     d->isa->attend[d->kv->shape.kv_type](&a);
@@ -259,8 +286,11 @@ static void attend_part(void *arg, uint32_t share, uint32_t n_shares, uint32_t t
     for (uint32_t i = r.from; i < r.to; i++) {
         const struct span *span = &d->attention.span[i / n_heads];
         struct group g = {.j = j, .span = span, .kv_head = i % n_heads, .thread = thread};
-        while (g.from < span->n * heads_to_kv_head(d))
+        for (uint32_t n = span->n * heads_to_kv_head(d); g.from < n;) {
+            if (n - g.from <= MAX_QUERIES)
+                g.next = item_ahead(j, i + 1);
             g.from += span->section == EVERY_SECTION ? attend_every(&g) : attend_one(&g);
+        }
     }
 }
 

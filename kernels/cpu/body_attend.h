@@ -52,6 +52,12 @@ INLINE void weigh_scales(const struct attend *a, uint32_t at, uint32_t n, const 
     }
 }
 
+/* Keys of the block that is read next at this place of a section, or NULL. */
+INLINE const uint8_t *key_ahead(const struct attend *a, uint32_t block)
+{
+    return block < a->next.n ? a->next.kv + a->next.table[block] * a->block_stride : NULL;
+}
+
 /* part[at + i][from .. from + 16 wide) = sum over the section of weight * value. */
 INLINE void mix(const struct attend *a, uint32_t at, uint32_t n, uint32_t wide, uint32_t from,
                 const struct extent *x, bool is_int8)
@@ -63,6 +69,7 @@ INLINE void mix(const struct attend *a, uint32_t at, uint32_t n, uint32_t wide, 
         sum[i] = v_set(0);
     for (uint32_t block = x->from_block; block < x->to_block; block++) {
         const uint8_t *v = kv_block(a, block) + (BLOCK_TOKENS * a->d_head + from) * width;
+        const uint8_t *next = from == 0 ? key_ahead(a, block) : NULL;
         uint32_t first = block * BLOCK_TOKENS, rest = x->end - first;
         const float *weight = a->score + at * SECTION_TOKENS + first;
         for (uint32_t p = 0; p < (rest < BLOCK_TOKENS ? rest : BLOCK_TOKENS); p++) {
@@ -79,6 +86,8 @@ INLINE void mix(const struct attend *a, uint32_t at, uint32_t n, uint32_t wide, 
                     sum[i * wide + j] = v_fma(w, value[j], sum[i * wide + j]);
             }
             v += a->d_head * width;
+            for (size_t i = 0; next && i < a->d_head * width; i += 64)
+                v_prefetch(next + p * a->d_head * width + i);
         }
     }
     UNROLL(12)

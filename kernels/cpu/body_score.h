@@ -50,9 +50,22 @@ static void gather_int8(const struct attend *a)
     gather_words(a, a->d_head / 2);
 }
 
+/* While keys are read the values of the same blocks are fetched, line by line: `line` of as many as
+ * there are in two blocks. */
+INLINE void fetch_values(const uint8_t *const *block, uint32_t wide, size_t n_bytes, uint32_t line)
+{
+    size_t at = (size_t)line * 64;
+    UNROLL(2)
+    for (uint32_t b = 0; b < wide; b += 2)
+        if (at < n_bytes)
+            v_prefetch(block[b] + n_bytes + at);
+        else if (b + 1 < wide)
+            v_prefetch(block[b + 1] + at);
+}
+
 /* score[at + i][16 positions of each block] = query_scale * q_i k. */
 INLINE void score_half(const struct attend *a, uint32_t at, uint32_t n, uint32_t wide,
-                       const uint8_t *const *block, const uint8_t *next, float *score)
+                       const uint8_t *const *block, float *score)
 {
     v16 sum[ATTEND_SUMS];
     UNROLL(24)
@@ -61,7 +74,7 @@ INLINE void score_half(const struct attend *a, uint32_t at, uint32_t n, uint32_t
     const float *words = (const float *)(const void *)(a->words + at);
     for (uint32_t d = 0; d < a->d_head; d++, words += MAX_QUERIES) {
         v16 key[MAX_WIDE];
-        v_prefetch(next + (size_t)d * 2 * BLOCK_TOKENS * sizeof(uint16_t)); /* K, then V */
+        fetch_values(block, wide, a->d_head * BLOCK_TOKENS * sizeof(uint16_t), d);
         UNROLL(4)
         for (uint32_t b = 0; b < wide; b++)
             key[b] = v_load_half(block[b] + d * BLOCK_TOKENS * sizeof(uint16_t));
@@ -93,8 +106,10 @@ INLINE void score_int8(const struct attend *a, uint32_t at, uint32_t n, uint32_t
     for (uint32_t d = 0; d < a->d_head; d += 4) {
         bytes key[MAX_WIDE];
         UNROLL(4)
-        for (uint32_t b = 0; b < wide; b++)
+        for (uint32_t b = 0; b < wide; b++) {
             key[b] = b_load(block[b] + (size_t)d * BLOCK_TOKENS);
+            v_prefetch(block[b] + (size_t)(a->d_head + d) * BLOCK_TOKENS); /* the value */
+        }
         UNROLL(12)
         for (uint32_t i = 0; i < n; i++) {
             const int8_t *q = (const int8_t *)&words[i], *f = (const int8_t *)&fine_words[i];
@@ -127,11 +142,10 @@ INLINE uint32_t score_blocks(const struct attend *a, uint32_t at, uint32_t n, ui
         const uint8_t *k[MAX_WIDE];
         for (uint32_t b = 0; b < wide; b++)
             k[b] = kv_block(a, block + b);
-        const uint8_t *next = block + wide < to ? kv_block(a, block + wide) : k[0];
         if (is_int8)
             score_int8(a, at, n, wide, k, a->score + block * BLOCK_TOKENS);
         else
-            score_half(a, at, n, wide, k, next, a->score + block * BLOCK_TOKENS);
+            score_half(a, at, n, wide, k, a->score + block * BLOCK_TOKENS);
     }
     return block;
 }

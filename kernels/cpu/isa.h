@@ -102,6 +102,13 @@ struct product {
  * bytes, then float16 scales of K and of V [16 positions]; a number is scale * q. */
 enum { KV_TYPES = 2 };
 
+/* Blocks of a section of one KV head that the thread reads next; their keys are fetched. */
+struct kv_ahead {
+    const uint8_t *kv; /* as in struct attend */
+    const uint32_t *table;
+    uint32_t n; /* may be 0 */
+};
+
 /* Up to MAX_QUERIES query heads that read one KV head in one section (SECTION_TOKENS positions from
  * section * SECTION_TOKENS on) of sequences whose blocks there are the same. Its block b starts at
  * kv + table[b] * block_stride. A query is float32 [d_head], turned; for int8 two bytes a
@@ -120,6 +127,7 @@ struct attend {
     const uint8_t *kv;
     size_t block_stride;
     const uint32_t *table;
+    struct kv_ahead next;
     float *score;    /* scratch [MAX_QUERIES][SECTION_TOKENS] */
     uint32_t *words; /* scratch [2 * d_head][MAX_QUERIES]: the queries side by side */
 };
