@@ -87,7 +87,8 @@ static void set_group(const struct product *p, uint32_t from, uint32_t to, struc
     c->scales[to] = panel_scales(panel, p->now.group[from]);
     c->words[to] = panel_words(panel, p->now.group[from]);
     c->unpacked[to] = s->unpacked[to];
-    c->unpacked_step = p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
+    c->unpacked_step =
+        panel_is_quantised(panel->layout) && p->n_tok > TILE_RUN ? UNPACKED_BYTES : 0;
 }
 
 /* A tile's sums, at most TILE_RUN tokens at a time. */

@@ -23,8 +23,8 @@ enum { LINE = 64, TILE_STRIPS = TILE_GROUPS / STRIP_GROUPS };
 struct tile {
     const uint8_t *super[TILE_GROUPS], *scales[TILE_GROUPS], *words[TILE_GROUPS]; /* of panel.h */
     uint8_t *unpacked[TILE_GROUPS]; /* blocks, written by the first tile of a group */
-    uint32_t unpacked_step;         /* from block to block; 0 where no other tile follows */
-    struct stream ahead[TILE_STRIPS];
+    uint32_t unpacked_step;         /* from block to block; 0 of floats and where no tile follows */
+    struct stream ahead[TILE_STRIPS]; /* of each strip of the groups */
     bool is_far;
     uint32_t cols, from_block, to_block; /* blocks of 32 columns that are added */
     const struct quant_block *x;         /* of the tile */
