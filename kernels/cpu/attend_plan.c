@@ -9,8 +9,7 @@
 
 enum {
     SPAN_QUERIES = 2 * MAX_QUERIES, /* of a run, for one KV head */
-    SHARED_TOKENS = 16,             /* of one section: more, and threads would wait for the last */
-    SECTION_BLOCK_IDS = SECTION_TOKENS / BLOCK_TOKENS
+    SHARED_TOKENS = 16              /* of one section: more, and threads would wait for the last */
 };
 
 static uint32_t sections_of(const struct kern_device *d, uint32_t token)
@@ -60,7 +59,7 @@ static bool split_token(struct kern_device *d, uint32_t token)
 
 static const uint32_t *section_blocks(const struct kern_device *d, uint32_t token, uint32_t section)
 {
-    return d->step->block_table[d->step->seq[token]] + section * SECTION_BLOCK_IDS;
+    return d->step->block_table[d->step->seq[token]] + section * SECTION_BLOCKS;
 }
 
 /* Both see all of the section, in the same blocks. */
@@ -69,7 +68,7 @@ static bool is_shared(const struct kern_device *d, uint32_t a, uint32_t b, uint3
     uint32_t last = (section + 1) * SECTION_TOKENS - 1;
     return d->step->position[a] >= last && d->step->position[b] >= last &&
            memcmp(section_blocks(d, a, section), section_blocks(d, b, section),
-                  SECTION_BLOCK_IDS * sizeof(uint32_t)) == 0;
+                  SECTION_BLOCKS * sizeof(uint32_t)) == 0;
 }
 
 /* A span for the i-th split token and those after it that share the section with it. */
@@ -82,7 +81,7 @@ static void plan_shared(struct kern_device *d, uint32_t i, uint32_t section)
         if (k > i && (a->is_taken[k] || !is_shared(d, first, token, section)))
             continue;
         a->is_taken[k] = true;
-        add_member(a, s, token, SECTION_TOKENS / BLOCK_TOKENS);
+        add_member(a, s, token, SECTION_BLOCKS);
     }
 }
 

@@ -188,12 +188,12 @@ static void set_query(const struct group *g, struct attend *a, uint32_t i)
 }
 
 /* Blocks of a section that a token sees. */
-static struct kv_ahead section_of(const struct kern_device *d, const uint8_t *kv, uint32_t token,
-                                  uint32_t section)
+static struct kv_ahead blocks_seen(const struct kern_device *d, const uint8_t *kv, uint32_t token,
+                                   uint32_t section)
 {
-    uint32_t first = section * (SECTION_TOKENS / BLOCK_TOKENS);
+    uint32_t first = section * SECTION_BLOCKS;
     uint32_t n = d->step->position[token] / BLOCK_TOKENS + 1 - first;
-    n = n < SECTION_TOKENS / BLOCK_TOKENS ? n : SECTION_TOKENS / BLOCK_TOKENS;
+    n = n < SECTION_BLOCKS ? n : SECTION_BLOCKS;
     return (struct kv_ahead){kv, d->step->block_table[d->step->seq[token]] + first, n};
 }
 
@@ -208,7 +208,7 @@ static struct kv_ahead item_ahead(const struct attend_job *j, uint32_t i)
     uint32_t token = d->attention.member[span->member], section = span->section;
     if (section == EVERY_SECTION)
         section = first_seen(j->layer, d->step->position[token]) / SECTION_TOKENS;
-    return section_of(d, kv_base(d, j->layer->index, i % n_heads), token, section);
+    return blocks_seen(d, kv_base(d, j->layer->index, i % n_heads), token, section);
 }
 
 static size_t part_floats(const struct kern_device *d)
@@ -242,7 +242,8 @@ static uint32_t attend_every(struct group *g)
     uint32_t last = d->step->position[g->token[a.n - 1]] / SECTION_TOKENS;
     uint32_t first = a.first[0] / SECTION_TOKENS;
     for (a.section = first; a.section <= last; a.section++) {
-        a.next = a.section < last ? section_of(d, a.kv, g->token[a.n - 1], a.section + 1) : g->next;
+        a.next =
+            a.section < last ? blocks_seen(d, a.kv, g->token[a.n - 1], a.section + 1) : g->next;
         for (uint32_t i = 0; i < a.n; i++)
             a.part[i] = (a.section == first ? joined : other) + i * part_floats(d);
         d->isa->attend[d->kv->shape.kv_type](&a);

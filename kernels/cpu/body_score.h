@@ -2,7 +2,7 @@
  * body_rows.h; ATTEND_SUMS, from the includer, is how many vectors of sums fit in registers. */
 
 #define ATTEND_WIDE(n, sums) ((n)*4 <= (sums) ? 4 : (n)*2 <= (sums) ? 2 : 1)
-enum { SECTION_BLOCKS = SECTION_TOKENS / BLOCK_TOKENS, MAX_WIDE = 4 };
+enum { MAX_WIDE = 4 };
 
 /* Of what the queries at..at+n of a pass see together: blocks and positions within the section. */
 struct extent {

@@ -15,6 +15,7 @@
 
 enum { BLOCK_TOKENS = 16, MAX_GROUPS = 4 };
 enum { SECTION_TOKENS = 128, MAX_QUERIES = 12, PART_EXTRA = 16 };
+enum { SECTION_BLOCKS = SECTION_TOKENS / BLOCK_TOKENS };
 
 /* A block of 32 columns as every step of several tokens reads it: nibbles as bytes, then, of all
  * quantised layouts, the scales and the offsets as float32. */
