@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from system import BIN, SLOW, free_ports
+from system import BIN, SLOW, free_ports, until
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_MS = int(10000 * SLOW)
@@ -54,6 +54,16 @@ class Wire:
         log = open(self.folder / "verifier.log", "ab")
         self.process = subprocess.Popen([BIN / "milepost-verifier", "--config",
                                          str(self.folder / "v.yaml")], stderr=log)
+        until(self.is_healthy, 20, "the verifier answers /health")
+
+    def is_healthy(self):
+        """The port is the last thing that a verifier opens: a score may come before it."""
+        assert self.process.poll() is None, (self.folder / "verifier.log").read_text()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=10):
+                return True
+        except urllib.error.URLError:
+            return False
 
     def send(self, frame, timeout_ms=WAIT_MS):
         """False when nobody takes it in time."""
