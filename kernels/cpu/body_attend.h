@@ -16,27 +16,56 @@ INLINE v16 v_exp2(v16 x)
     p = v_fma(p, f, v_set(2.4022242e-1f));
     p = v_fma(p, f, v_set(6.9314698e-1f));
     p = v_fma(p, f, v_set(1.0f));
-    return v_mul(p, v_pow2(n));
+    return v_times_pow2(p, n);
+}
+
+/* What query i sees of its row of scores, and of it the whole vectors. */
+struct sight {
+    v16 first, end;
+    uint32_t whole_from, whole_to;
+};
+
+INLINE struct sight sight_of(const struct attend *a, uint32_t i)
+{
+    uint32_t first = within(a, a->first[i]), end = within(a, a->end[i]);
+    return (struct sight){v_set((float)first), v_set((float)end),
+                          (first + LANES - 1) / LANES * LANES, end / LANES * LANES};
+}
+
+/* Scores at p, or `other` where they are not seen. */
+INLINE v16 seen(const struct sight *s, uint32_t p, v16 score, v16 other)
+{
+    if (p >= s->whole_from && p < s->whole_to)
+        return score;
+    return v_where_within(v_count((float)p), s->first, s->end, score, other);
+}
+
+/* part[i]'s largest score of what it sees. Apart from soften, so that queries do not wait for one
+ * another's: the one loop is short, and the other depends on nothing. */
+INLINE void find_largest(const struct attend *a, uint32_t i, const struct extent *x)
+{
+    const struct sight sight = sight_of(a, i);
+    const v16 hidden = v_set(-INFINITY);
+    const float *s = a->score + i * SECTION_TOKENS;
+    v16 most = hidden;
+    for (uint32_t p = x->from_block * LANES; p < x->to_block * LANES; p += LANES)
+        most = v_max(seen(&sight, p, v_load(s + p), hidden), most);
+    a->part[i][a->d_head + 1] = v_largest(most);
 }
 
 /* Scores of query i to 2^(score - largest), zero where it does not see. */
 INLINE void soften(const struct attend *a, uint32_t i, const struct extent *x)
 {
-    const v16 hidden = v_set(-INFINITY), zero = v_set(0);
-    float *s = a->score + i * SECTION_TOKENS, *last = a->part[i] + a->d_head;
-    v16 first = v_set((float)within(a, a->first[i])), end = v_set((float)within(a, a->end[i]));
-    v16 most = hidden, total = zero;
-    for (uint32_t p = x->from_block * LANES; p < x->to_block * LANES; p += LANES)
-        most = v_max(v_where_within(v_count((float)p), first, end, v_load(s + p), hidden), most);
-    float largest = v_largest(most);
+    const struct sight sight = sight_of(a, i);
+    const v16 zero = v_set(0), largest = v_set(a->part[i][a->d_head + 1]);
+    float *s = a->score + i * SECTION_TOKENS;
+    v16 total = zero;
     for (uint32_t p = x->from_block * LANES; p < x->to_block * LANES; p += LANES) {
-        v16 weight = v_exp2(v_sub(v_load(s + p), v_set(largest)));
-        weight = v_where_within(v_count((float)p), first, end, weight, zero);
+        v16 weight = seen(&sight, p, v_exp2(v_sub(v_load(s + p), largest)), zero);
         v_store(s + p, weight);
         total = v_add(total, weight);
     }
-    last[0] = v_sum(total);
-    last[1] = largest;
+    a->part[i][a->d_head] = v_sum(total);
 }
 
 /* int8: the scale of a position's value goes into its weight. */
@@ -103,6 +132,8 @@ INLINE void attend_n(const struct attend *a, uint32_t at, uint32_t n, bool is_in
     struct extent x = extent_of(a, at, n);
     uint32_t d = 0;
     score_section(a, at, n, &x, is_int8);
+    for (uint32_t i = at; i < at + n; i++)
+        find_largest(a, i, &x);
     for (uint32_t i = at; i < at + n; i++)
         soften(a, i, &x);
     if (is_int8)

@@ -14,7 +14,7 @@ INLINE v16 v_exp(v16 x)
     p = v_fma(p, f, v_set(2.4022651e-1f));
     p = v_fma(p, f, v_set(6.9314718e-1f));
     p = v_fma(p, f, v_set(1.0f));
-    return v_mul(p, v_pow2(n));
+    return v_times_pow2(p, n);
 }
 
 /* SwiGLU or GEGLU (arXiv 2002.05202): g sigmoid(g) up, or g sigmoid(2 z) up with the z of GELU's

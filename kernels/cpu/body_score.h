@@ -32,14 +32,36 @@ INLINE const uint8_t *kv_block(const struct attend *a, uint32_t block)
     return a->kv + a->table[a->section * SECTION_BLOCKS + block] * a->block_stride;
 }
 
+typedef uint32_t four __attribute__((vector_size(16)));
+
+/* Words w .. w + 3 of queries i .. i + 3; of the last for those there are not. */
+INLINE void gather_four(const struct attend *a, uint32_t i, uint32_t w)
+{
+    four q[4];
+    UNROLL(4)
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint8_t *query = a->query[i + k < a->n ? i + k : a->n - 1];
+        memcpy(&q[k], query + w * sizeof(uint32_t), sizeof q[k]);
+    }
+    four ab = __builtin_shuffle(q[0], q[1], (four){0, 4, 1, 5});
+    four cd = __builtin_shuffle(q[2], q[3], (four){0, 4, 1, 5});
+    four later_ab = __builtin_shuffle(q[0], q[1], (four){2, 6, 3, 7});
+    four later_cd = __builtin_shuffle(q[2], q[3], (four){2, 6, 3, 7});
+    const four word[4] = {__builtin_shuffle(ab, cd, (four){0, 1, 4, 5}),
+                          __builtin_shuffle(ab, cd, (four){2, 3, 6, 7}),
+                          __builtin_shuffle(later_ab, later_cd, (four){0, 1, 4, 5}),
+                          __builtin_shuffle(later_ab, later_cd, (four){2, 3, 6, 7})};
+    UNROLL(4)
+    for (uint32_t k = 0; k < 4; k++)
+        memcpy(&a->words[(w + k) * MAX_QUERIES + i], &word[k], sizeof word[k]);
+}
+
 /* Words of all queries side by side, so that many are read off one pointer. */
 INLINE void gather_words(const struct attend *a, uint32_t n_words)
 {
-    for (uint32_t i = 0; i < a->n; i++) {
-        const uint8_t *q = a->query[i];
-        for (uint32_t w = 0; w < n_words; w++)
-            memcpy(&a->words[w * MAX_QUERIES + i], q + w * sizeof(uint32_t), sizeof(uint32_t));
-    }
+    for (uint32_t i = 0; i < a->n; i += 4)
+        for (uint32_t w = 0; w < n_words; w += 4)
+            gather_four(a, i, w);
 }
 static void gather_half(const struct attend *a)
 {

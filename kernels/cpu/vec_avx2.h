@@ -81,10 +81,10 @@ INLINE __m256 pow2_half(__m256 x)
     __m256i n = _mm256_add_epi32(_mm256_cvtps_epi32(x), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(n, 23));
 }
-/* 2 to a whole power from -126 to 127. */
-INLINE v16 v_pow2(v16 x)
+/* x times 2 to a whole power from -126 to 127. */
+INLINE v16 v_times_pow2(v16 x, v16 power)
 {
-    return (v16){pow2_half(x.a), pow2_half(x.b)};
+    return v_mul(x, (v16){pow2_half(power.a), pow2_half(power.b)});
 }
 INLINE __m256 larger_pairs(__m256 a, __m256 b)
 {

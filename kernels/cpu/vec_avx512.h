@@ -68,10 +68,10 @@ INLINE v16 v_round(v16 a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* 2 to a whole power from -126 to 127. */
-INLINE v16 v_pow2(v16 a)
+/* a times 2 to a whole power from -126 to 127. */
+INLINE v16 v_times_pow2(v16 a, v16 power)
 {
-    return _mm512_scalef_ps(_mm512_set1_ps(1.0f), a);
+    return _mm512_scalef_ps(a, power);
 }
 /* The lowest three bits replaced. */
 INLINE v16 v_with_low_bits(v16 x, int bits)

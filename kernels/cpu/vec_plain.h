@@ -87,10 +87,10 @@ INLINE v16 v_round(v16 a)
 {
     EACH_LANE(v16, rintf(a.x[i]));
 }
-/* 2 to a whole power from -126 to 127. */
-INLINE v16 v_pow2(v16 a)
+/* a times 2 to a whole power from -126 to 127. */
+INLINE v16 v_times_pow2(v16 a, v16 power)
 {
-    EACH_LANE(v16, ldexpf(1.0f, (int)a.x[i]));
+    EACH_LANE(v16, ldexpf(a.x[i], (int)power.x[i]));
 }
 /* Of each word of four columns of two vectors the largest magnitude: eight. */
 INLINE void v_store_words(float *p, v16 x, v16 y)
