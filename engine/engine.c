@@ -122,6 +122,7 @@ static int open_generator(struct engine *g, struct err *e)
             (uint32_t)(c->max_running < c->max_batch_tokens ? c->max_running : c->max_batch_tokens),
         .max_queue = (uint32_t)c->max_queue,
         .prefill_chunk = (uint32_t)c->prefill_chunk,
+        .draft_tokens = (uint32_t)c->draft_tokens,
         .max_gap_us = (uint64_t)c->max_gap_ms * 1000,
         .is_static = c->batching == 1,
         .max_context = g->load.max_context,

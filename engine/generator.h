@@ -82,12 +82,19 @@ struct gen_config {
     const int32_t *end_ids; /* [n_end] tokens that end a generation; copied */
     uint32_t n_end;
     uint32_t n_kv_blocks, max_batch_tokens, max_running, max_queue, prefill_chunk, max_context;
-    uint64_t max_gap_us; /* longest wanted step while streams run; 0 = always prefill_chunk */
+    uint64_t max_gap_us;   /* longest wanted step while streams run; 0 = always prefill_chunk */
+    uint32_t draft_tokens; /* engine/sched/draft.h; 0 = none; none where the model's device draws */
     bool prefix_cache;
     bool is_static;          /* static batching, for comparisons */
     bool no_overlap;         /* plan a step when the one before has ended, for comparisons */
     struct metrics *metrics; /* may be NULL */
 };
+
+/* Most rows with logits in a step: of every running sequence, or of few and what is drafted. */
+static inline uint32_t gen_max_rows(uint32_t max_running, uint32_t draft_tokens)
+{
+    return max_running > draft_tokens ? max_running : draft_tokens + 1;
+}
 
 struct generator;
 struct gen_handle {

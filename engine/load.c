@@ -182,7 +182,8 @@ static int open_model(struct model **out, const struct engine_config *c, const s
                       uint32_t n_kv_blocks, struct comm *ranks, struct err *e)
 {
     cpu_set_t cores;
-    uint32_t max_batch = (uint32_t)c->max_batch_tokens, rows = (uint32_t)c->max_running;
+    uint32_t max_batch = (uint32_t)c->max_batch_tokens;
+    uint32_t rows = gen_max_rows((uint32_t)c->max_running, (uint32_t)c->draft_tokens);
     const struct model_options options = {
         .backend = DEVICES[c->device],
         .n_threads = threads_of(c, ranks),

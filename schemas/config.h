@@ -19,8 +19,9 @@ struct engine_config {
     int64_t tp_size;          /* processes that compute the model together */
     struct str chat_template; /* "" = recognised from the file */
     int64_t max_context, max_running, max_queue, max_batch_tokens, prefill_chunk;
-    int64_t max_gap_ms;  /* longest step wanted while streams run; 0 = no limit */
-    int batching;        /* 0 continuous, 1 static */
+    int64_t max_gap_ms;   /* longest step wanted while streams run; 0 = no limit */
+    int64_t draft_tokens; /* most tokens guessed ahead in a step; 0 = none */
+    int batching;         /* 0 continuous, 1 static */
     int64_t kv_tokens;   /* size of the KV pool in tokens; 0 = from mem_fraction or kv_memory_mib */
     double mem_fraction; /* of usable memory, weights + KV; 0 = from kv_memory_mib */
     int64_t kv_memory_mib;

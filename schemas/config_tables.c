@@ -47,6 +47,9 @@ static const struct cfg_option ENGINE_OPTIONS[] = {
     INT_ROW(
         E, max_gap_ms, "40", 0, 60000, "ms",
         "Longest step wanted while streams run: prompts get what fits. 0 = prefill_chunk always."),
+    INT_ROW(E, draft_tokens, "7", 0, 63, "tokens",
+            "Most tokens of a step that are guessed ahead of few streams, from what their own text "
+            "repeats; answers stay the same. 0 = none; none on cuda and simt."),
     ENUM_ROW(E, batching, "continuous", BATCHING,
              "static = all slots start and end together, for comparisons only."),
     INT_ROW(E, kv_tokens, "0", 0, 1 << 28, "tokens",

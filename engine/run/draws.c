@@ -70,21 +70,31 @@ void draws_close(struct draws *d)
     free(d);
 }
 
+/* How many rows before it are of the same sequence: its row is as many drafted tokens on. */
+static uint32_t place_in_draft(const struct draws *d, uint32_t row)
+{
+    uint32_t n = 0;
+    while (n < row && d->sequence[row - 1 - n] == d->sequence[row])
+        n++;
+    return n;
+}
+
 static void draw_row(void *arg, uint32_t i, uint32_t thread)
 {
     struct draws *d = arg;
     uint32_t row = d->left[i];
     const struct sequence *q = d->sequence[row];
     const struct gen_request *r = &q->request;
+    const uint32_t n_output = seq_n_output(q) + place_in_draft(d, row);
     struct sample_spec spec = {.params = &r->params,
                                .seed = r->seed,
-                               .position = seq_n_output(q),
+                               .position = n_output,
                                .bias = r->bias,
                                .n_bias = r->n_bias,
                                .prompt = q->tokens,
                                .n_prompt = r->n_prompt,
                                .output = q->tokens + r->n_prompt,
-                               .n_output = seq_n_output(q),
+                               .n_output = n_output,
                                .n_top = r->want_logprobs ? r->n_top : 0};
     struct draw *out = &d->draw[row];
     out->rc = sampler_draw(d->sampler[thread], d->logits + (size_t)row * d->n_vocab, &spec,

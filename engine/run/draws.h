@@ -20,7 +20,8 @@ struct draw {
 
 MUST_USE int draws_open(struct draws **out, struct model *m, uint32_t max_rows, struct err *e);
 void draws_close(struct draws *d);
-/* Begins a step of the model and a draw for each row: row i is sequence[i]'s. *is_on_device: all of
+/* Begins a step of the model and a draw for each row: row i is sequence[i]'s; several in a row are
+ * its next ones, after drafted tokens (not where the model draws). *is_on_device: all of
  * them are drawn there, and the next step may begin, and name its rows, before this one has ended.
  * Errors: as model_start. */
 MUST_USE int draws_start(struct draws *d, const struct model_batch *batch,

@@ -112,6 +112,20 @@ static inline void wait_for_end(struct generator *g, const struct job *j)
     assert_int_equal(j->n_ends, 1);
 }
 
+/* A job is what it was alone, up to where it was cancelled. */
+static inline void assert_same(const struct job *got, const struct job *alone)
+{
+    assert_int_equal(got->n_ends, 1);
+    assert_memory_equal(got->tokens, alone->tokens, got->n_tokens * sizeof *alone->tokens);
+    if (got->end.finish == GEN_CANCELLED) {
+        assert_true(got->n_tokens >= got->cancel_after && got->cancel_after > 0);
+        return;
+    }
+    assert_int_equal(got->n_tokens, alone->n_tokens);
+    assert_int_equal(got->end.finish, alone->end.finish);
+    assert_true(got->logprob_sum == alone->logprob_sum);
+}
+
 static inline void wait_for_tokens(struct generator *g, const struct job *j, uint32_t n)
 {
     struct pollfd fd = {.fd = ops->fd(g), .events = POLLIN};

@@ -91,7 +91,7 @@ static int local_open(struct generator **out, const struct gen_config *c, struct
     if (c->metrics)
         worker_metrics_init(&g->metrics, c->metrics);
     /* A step gives a sequence at most a token and an end. */
-    int rc = event_channel_open(&g->events, 2 * c->max_running, e);
+    int rc = event_channel_open(&g->events, 2 * gen_max_rows(c->max_running, c->draft_tokens), e);
     if (rc == ERR_OK)
         rc = open_places(g, e);
     if (rc == ERR_OK)

@@ -95,20 +95,6 @@ static void run_alone(struct fixture *f, const struct job *jobs, struct job *alo
     }
 }
 
-static void assert_same(const struct job *in_batch, const struct job *alone)
-{
-    assert_int_equal(in_batch->n_ends, 1);
-    assert_memory_equal(in_batch->tokens, alone->tokens,
-                        in_batch->n_tokens * sizeof *alone->tokens);
-    if (in_batch->end.finish == GEN_CANCELLED) {
-        assert_true(in_batch->n_tokens >= in_batch->cancel_after && in_batch->cancel_after > 0);
-        return;
-    }
-    assert_int_equal(in_batch->n_tokens, alone->n_tokens);
-    assert_int_equal(in_batch->end.finish, alone->end.finish);
-    assert_true(in_batch->logprob_sum == alone->logprob_sum);
-}
-
 /* A pool for a fraction of the requests: they preempt each other, share prefixes, some are
  * cancelled; each one's tokens are what it gives alone. */
 static void test_batch_changes_nothing(void **state)

@@ -51,15 +51,6 @@ static void run_jobs(const struct gen_config *c, struct job *jobs, uint32_t n, s
     assert_int_equal(c->model->n_started, c->model->n_finished);
 }
 
-static void assert_same(const struct job *got, const struct job *want)
-{
-    bool is_cut = got->end.finish == GEN_CANCELLED;
-    assert_memory_equal(got->tokens, want->tokens, got->n_tokens * sizeof *want->tokens);
-    assert_true(is_cut ? got->n_tokens >= got->cancel_after && got->cancel_after > 0
-                       : got->n_tokens == want->n_tokens && got->end.finish == want->end.finish);
-    assert_true(is_cut || got->logprob_sum == want->logprob_sum);
-}
-
 /* Alone, one step after the other; then all in a small pool, with overlap. One in sixteen asks for
  * a bias in some workloads, and so for draws on the host. */
 static void test_same_tokens(void **state)

@@ -17,7 +17,7 @@ enum { AGING_US = 10 * 1000 * 1000 };
 
 /* A step that the model has begun. */
 struct step {
-    struct sequence **row; /* [n_row], room for max_running; NULL: ended meanwhile */
+    struct sequence **row; /* [n_row], room for gen_max_rows; NULL: ended meanwhile */
     uint32_t n_row, n_decode, n_prompt;
     struct mono start;
 };
@@ -241,6 +241,7 @@ static void publish_stats(struct worker *w)
     atomic_store_explicit(&s->evictions, c->evictions, memory_order_relaxed);
     atomic_store_explicit(&s->copied_blocks, c->copied_blocks, memory_order_relaxed);
     atomic_store_explicit(&s->copied_tokens, c->copied_tokens, memory_order_relaxed);
+    atomic_store_explicit(&s->draft_tokens, c->draft_tokens, memory_order_relaxed);
     atomic_store_explicit(&s->prefix_waits, c->prefix_waits, memory_order_relaxed);
     atomic_store_explicit(&s->query_tokens, c->query_tokens, memory_order_relaxed);
     atomic_store_explicit(&s->cached_tokens, c->hit_tokens, memory_order_relaxed);
@@ -291,6 +292,21 @@ static void note_time(struct worker *w, const struct step *t)
     w->comm_us = comm_us;
 }
 
+/* Row i's, of a step under way. After a draft's first wrong token the sequence's other rows are
+ * nobody's; who ended is not looked at again. */
+static void take_row(struct worker *w, const struct step *t, uint32_t i, const struct draw *draw)
+{
+    struct sequence *q = t->row[i];
+    uint32_t n_open = q->draft.n_open, n_right = q->draft.n_right;
+    accept_draw(w, q, draw);
+    if (!n_open || !t->row[i])
+        return;
+    if (q->draft.n_right > n_right)
+        atomic_fetch_add_explicit(&w->stats.draft_accepted, 1, memory_order_relaxed);
+    else
+        forget_rows(w, q);
+}
+
 /* Waits for the oldest step under way and takes its tokens. */
 static int end_step(struct worker *w, struct err *e)
 {
@@ -299,7 +315,7 @@ static int end_step(struct worker *w, struct err *e)
     int rc = draws_finish(w->draws, t->n_row, t->row, &draw, e);
     for (uint32_t i = 0; rc == ERR_OK && i < t->n_row; i++)
         if (t->row[i])
-            accept_draw(w, t->row[i], &draw[i]);
+            take_row(w, t, i, &draw[i]);
     end_static_batch(w);
     note_time(w, t);
     drop_step(w);
@@ -352,21 +368,24 @@ static void *worker_main(void *arg)
 static int open_parts(struct worker *w, struct err *e)
 {
     const struct gen_config *c = &w->config;
+    bool may_draft = !c->is_static && !model_can_draw(c->model);
     struct sched_config sc = {.n_kv_blocks = c->n_kv_blocks,
                               .max_batch_tokens = c->max_batch_tokens,
                               .max_running = c->max_running,
                               .prefill_chunk = c->prefill_chunk,
                               .max_gap_us = c->max_gap_us,
                               .aging_us = AGING_US,
+                              .draft_tokens = may_draft ? c->draft_tokens : 0,
                               .prefix_cache = c->prefix_cache,
                               .is_static = c->is_static,
                               .salt = rng_entropy()};
+    uint32_t n_row = gen_max_rows(c->max_running, sc.draft_tokens);
     int rc;
     TRY(sched_open(&w->sched, &sc, e));
-    TRY(draws_open(&w->draws, c->model, c->max_running, e));
+    TRY(draws_open(&w->draws, c->model, n_row, e));
     for (int i = 0; i < 2; i++)
-        if (!(w->step[i].row = calloc(c->max_running, sizeof *w->step[i].row)))
-            return err_set(e, ERR_NOMEM, "steps of %u sequences", c->max_running);
+        if (!(w->step[i].row = calloc(n_row, sizeof *w->step[i].row)))
+            return err_set(e, ERR_NOMEM, "steps of %u rows", n_row);
     TRY(queue_open(&w->submitted, c->max_running + c->max_queue, false, e));
     w->end_ids = calloc(c->n_end + 1, sizeof *w->end_ids);
     if (!w->end_ids)

@@ -17,6 +17,7 @@ struct worker_stats {
     _Atomic uint32_t running, waiting;
     _Atomic uint64_t kv_blocks_used, kv_blocks_cached, prompt_tokens, cached_tokens, query_tokens,
         generated_tokens;
+    _Atomic uint64_t draft_tokens, draft_accepted;
     _Atomic uint64_t preemptions, priority_preemptions, evictions, prefix_waits, copied_blocks,
         copied_tokens, steps, device_draws, host_draws;
 };

@@ -33,6 +33,12 @@ static const struct metric_desc EVICTIONS =
 static const struct metric_desc PREFIX_WAITS =
     DESC(METRIC_COUNTER, "milepost_prefix_waits_total",
          "Times a request waited for a prefix that another one was computing.");
+static const struct metric_desc DRAFT_TOKENS =
+    DESC(METRIC_COUNTER, "milepost_draft_tokens_total",
+         "Tokens guessed and computed ahead of streams (engine.draft_tokens).");
+static const struct metric_desc DRAFT_ACCEPTED =
+    DESC(METRIC_COUNTER, "milepost_draft_accepted_tokens_total",
+         "Of these, tokens that were then generated.");
 static const struct metric_desc COPIED_BLOCKS =
     DESC(METRIC_COUNTER, "milepost_prefix_cache_copied_blocks_total",
          "Blocks copied because a shared prefix ends inside them.");
@@ -76,6 +82,8 @@ void worker_metrics_init(struct worker_metrics *m, struct metrics *registry)
         .priority_preemptions = metrics_add_one(registry, &PRIORITY_PREEMPTIONS),
         .evictions = metrics_add_one(registry, &EVICTIONS),
         .prefix_waits = metrics_add_one(registry, &PREFIX_WAITS),
+        .draft_tokens = metrics_add_one(registry, &DRAFT_TOKENS),
+        .draft_accepted = metrics_add_one(registry, &DRAFT_ACCEPTED),
         .copied_blocks = metrics_add_one(registry, &COPIED_BLOCKS),
         .copied_tokens = metrics_add_one(registry, &COPIED_TOKENS),
         .kv_cached = metrics_add_one(registry, &KV_CACHED),
@@ -110,6 +118,8 @@ void worker_metrics_publish(struct worker_metrics *m, const struct worker_stats 
     catch_up(m->priority_preemptions, &m->priority_preempted, s->priority_preemptions);
     catch_up(m->evictions, &m->evicted, s->evictions);
     catch_up(m->prefix_waits, &m->waited, s->prefix_waits);
+    catch_up(m->draft_tokens, &m->drafted, s->draft_tokens);
+    catch_up(m->draft_accepted, &m->accepted, s->draft_accepted);
     catch_up(m->copied_blocks, &m->copied_blocks_at, s->copied_blocks);
     catch_up(m->copied_tokens, &m->copied_tokens_at, s->copied_tokens);
     catch_up(m->device_draws, &m->device_drawn, s->device_draws);

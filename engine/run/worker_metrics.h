@@ -13,11 +13,12 @@ struct worker_metrics {
     struct metric *query_tokens, *hit_tokens, *prompt_tokens, *generation_tokens, *preemptions,
         *priority_preemptions;
     struct metric *evictions, *prefix_waits, *copied_blocks, *copied_tokens, *kv_cached;
+    struct metric *draft_tokens, *draft_accepted;
     struct metric *step_seconds, *step_tokens, *comm_seconds, *comm_ratio;
     struct metric *device_draws, *host_draws;
     /* what the counters stand at */
     uint64_t query, hit, prompt, generation, preempted, priority_preempted, evicted, waited,
-        copied_blocks_at, copied_tokens_at, device_drawn, host_drawn;
+        copied_blocks_at, copied_tokens_at, device_drawn, host_drawn, drafted, accepted;
     double comm_s, step_s; /* since start */
 };
 

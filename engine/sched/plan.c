@@ -1,6 +1,6 @@
-/* The plan of a step, in this order: decodes, admissions, prompts. `planned` counts, per running
- * sequence, the tokens of this step; sched_computed turns them into progress. Prompt tokens are
- * limited by what the pace allows, so that no prompt makes a running stream wait. */
+/* The plan of a step, in this order: decodes, admissions, prompts, drafts. `planned` counts, per
+ * running sequence, the tokens of this step; sched_computed turns them into progress. Prompt tokens
+ * are limited by what the pace allows, so that no prompt makes a running stream wait. */
 #include "engine/sched/state.h"
 
 #include <string.h>
@@ -133,6 +133,42 @@ static void plan_prompts(struct scheduler *s)
         plan_running(s, q, min_u32(seq_n_left(q), room));
 }
 
+/* As many of n positions after its own as have blocks, or free ones: nobody is preempted for a
+ * guess. */
+static uint32_t fit_draft(struct scheduler *s, struct sequence *q, uint32_t n)
+{
+    while (q->n_blocks * KV_BLOCK_TOKENS < q->n_tokens + n &&
+           kv_pool_take(s->pool, &q->blocks[q->n_blocks]))
+        q->n_blocks++;
+    return min_u32(n, q->n_blocks * KV_BLOCK_TOKENS - q->n_tokens);
+}
+
+static uint32_t draft_for(struct scheduler *s, struct sequence *q, uint32_t most)
+{
+    uint32_t left = q->n_capacity - q->n_tokens; /* the last token is never computed */
+    uint32_t n = left > 1 ? min_u32(most, left - 1) : 0;
+    n = fit_draft(s, q, draft_make(&q->draft, q->tokens, q->n_tokens, n));
+    draft_give(&q->draft, n);
+    return n;
+}
+
+/* Where few sequences decode and no prompt makes the step long: weights are read once for all
+ * tokens, so that a few more cost little. */
+static void plan_drafts(struct scheduler *s)
+{
+    uint32_t n_tok = 0, most = min_u32(s->config.draft_tokens + 1, s->config.max_batch_tokens);
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        if (s->planned[i] && !seq_is_decoding(s->running[i]))
+            return;
+        n_tok += s->planned[i];
+    }
+    for (uint32_t i = 0; i < s->n_running && n_tok < most; i++) {
+        uint32_t n = s->planned[i] ? draft_for(s, s->running[i], most - n_tok) : 0;
+        s->planned[i] += n;
+        n_tok += n;
+    }
+}
+
 static void count_followers(struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_running; i++)
@@ -164,11 +200,12 @@ static void fill_plan(struct scheduler *s)
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct sequence *q = s->running[i];
         s->tables[i] = q->blocks;
-        n_decode += s->planned[i] && seq_is_decoding(q);
-        for (uint32_t k = 0; k < s->planned[i]; k++)
-            put_token(s, &n_tok, q->tokens[q->n_computed + k], q->n_computed + k, i);
-        if (s->planned[i] && q->n_computed + s->planned[i] == q->n_tokens)
-            put_row(s, &n_row, q, n_tok - 1);
+        n_decode += seq_is_decoding(q) ? s->planned[i] : 0;
+        for (uint32_t at = q->n_computed; at < q->n_computed + s->planned[i]; at++) {
+            put_token(s, &n_tok, q->tokens[at], at, i);
+            if (at + 1 >= q->n_tokens)
+                put_row(s, &n_row, q, n_tok - 1);
+        }
     }
     s->plan = (struct sched_plan){.batch = {.n_tok = n_tok,
                                             .token = s->token,
@@ -194,6 +231,8 @@ void sched_plan(struct scheduler *s, struct mono now, struct sched_plan *out)
     plan_decodes(s); /* new ones of which all but the last token is there */
     count_followers(s);
     plan_prompts(s);
+    if (s->config.draft_tokens)
+        plan_drafts(s);
     fill_plan(s);
     *out = s->plan;
 }
@@ -235,7 +274,9 @@ void sched_computed(struct scheduler *s)
     s->n_copies = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct sequence *q = s->running[i];
-        q->n_computed += s->planned[i];
+        q->n_computed += s->planned[i] - q->draft.n_open; /* those follow when they are drawn */
+        s->counters.draft_tokens += q->draft.n_open;
+        draft_age(&q->draft);
         if (q->is_over) /* its slot computes the last token again and again */
             q->n_computed = q->n_tokens - 1;
         else if (s->planned[i])

@@ -143,6 +143,85 @@ static void test_static_batch_keeps_its_slots(void **state)
     fixture_close(&f);
 }
 
+static struct sched_config drafting_config(void)
+{
+    struct sched_config c = fixture_config();
+    c.draft_tokens = 7;
+    return c;
+}
+
+/* The fixture's text is ones: drafts are right once three stand there. */
+static void test_drafts_follow_their_sequence(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sched_config c = drafting_config();
+    fixture_open(&f, &c);
+    struct sequence *q = fixture_add(&f, (struct gen_request){.n_prompt = 20}, 0, 0, 40);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(fixture_step(&f, 1000), i ? 1 : 20);
+    const uint32_t n_tok[] = {4, 8, 8, 8,
+                              8}; /* three, then, as they were right, all there may be */
+    uint32_t at = q->n_computed;
+    for (size_t i = 0; i < sizeof n_tok / sizeof *n_tok; at += n_tok[i++]) {
+        assert_int_equal(fixture_step(&f, 1000), n_tok[i]);
+        assert_int_equal(f.plan.batch.n_row, n_tok[i]);
+        assert_int_equal(f.plan.n_decode, n_tok[i]);
+        assert_int_equal(f.plan.n_prompt, 0);
+        for (uint32_t k = 0; k < n_tok[i]; k++) {
+            assert_int_equal(f.plan.batch.position[k], at + k);
+            assert_int_equal(f.plan.batch.row_token[k], k);
+            assert_ptr_equal(f.plan.row_seq[k], q);
+        }
+    }
+    assert_int_equal(q->state, SEQ_ENDED); /* 4 + 36: never more than was asked for */
+    assert_int_equal(q->n_tokens, 60);
+    fixture_close(&f);
+}
+
+/* What many sequences leave of a step; none beside a prompt. */
+static void test_drafts_leave_room_to_others(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sched_config c = drafting_config();
+    fixture_open(&f, &c);
+    for (int i = 0; i < 6; i++)
+        fixture_add(&f, (struct gen_request){.n_prompt = 5}, 0, 0, 200);
+    for (int i = 0; i < 5; i++)
+        fixture_step(&f, 1000);
+    assert_int_equal(fixture_step(&f, 1000), 8);
+    assert_int_equal(f.plan.batch.n_row, 8);
+    struct sequence *prompt = fixture_add(&f, (struct gen_request){.n_prompt = 100}, 0, 0, 5);
+    assert_int_equal(fixture_step(&f, 1000), 6 + 64);
+    assert_int_equal(fixture_step(&f, 1000), 6 + 36);
+    assert_int_equal(fixture_step(&f, 1000), 8); /* with the seventh */
+    for (int i = 0; i < 3; i++)
+        fixture_add(&f, (struct gen_request){.n_prompt = 5}, 0, 0, 200);
+    fixture_step(&f, 1000);
+    assert_int_equal(fixture_step(&f, 1000), 10); /* nothing is left */
+    assert_int_equal(prompt->n_tokens, 104);
+    fixture_run(&f, 1000);
+    fixture_close(&f);
+}
+
+/* Blocks for exactly what the two end with: drafts take free ones and nobody's. */
+static void test_drafts_preempt_nobody(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sched_config c = drafting_config();
+    c.n_kv_blocks = 8;
+    c.prefix_cache = false;
+    fixture_open(&f, &c);
+    for (int i = 0; i < 2; i++)
+        fixture_add(&f, (struct gen_request){.n_prompt = 14}, 0, 0, 51);
+    fixture_run(&f, 1000);
+    assert_int_equal(sched_get_counters(f.sched)->preemptions, 0);
+    assert_true(sched_get_counters(f.sched)->draft_tokens > 50);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +231,9 @@ int main(void)
         cmocka_unit_test(test_priority_passes_a_long_prompt),
         cmocka_unit_test(test_long_prompt_does_not_starve),
         cmocka_unit_test(test_static_batch_keeps_its_slots),
+        cmocka_unit_test(test_drafts_follow_their_sequence),
+        cmocka_unit_test(test_drafts_leave_room_to_others),
+        cmocka_unit_test(test_drafts_preempt_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

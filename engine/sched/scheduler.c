@@ -9,14 +9,15 @@
 static bool alloc_arrays(struct scheduler *s)
 {
     uint32_t n_tok = s->config.max_batch_tokens, n_seq = s->cap_running;
+    uint32_t n_row = gen_max_rows(n_seq, s->config.draft_tokens);
     s->running = calloc(n_seq, sizeof *s->running);
     s->planned = calloc(n_seq, sizeof *s->planned);
     s->token = calloc(n_tok, sizeof *s->token);
     s->position = calloc(n_tok, sizeof *s->position);
     s->seq = calloc(n_tok, sizeof *s->seq);
-    s->row_token = calloc(n_seq, sizeof *s->row_token);
+    s->row_token = calloc(n_row, sizeof *s->row_token);
     s->tables = calloc(n_seq, sizeof *s->tables);
-    s->row_seq = calloc(n_seq, sizeof *s->row_seq);
+    s->row_seq = calloc(n_row, sizeof *s->row_seq);
     s->copy_from = calloc(n_seq, sizeof *s->copy_from);
     s->copy_to = calloc(n_seq, sizeof *s->copy_to);
     return s->running && s->planned && s->token && s->position && s->seq && s->row_token &&
@@ -125,7 +126,7 @@ void sched_release_blocks(struct scheduler *s, struct sequence *q)
     /* Last first, so that the pool hands the beginnings out again last. */
     while (q->n_blocks)
         kv_pool_release(s->pool, q->blocks[--q->n_blocks]);
-    q->n_computed = q->n_in_cache = 0;
+    q->n_computed = q->n_in_cache = q->draft.n_open = 0;
     q->cache_entry = PREFIX_ROOT;
 }
 
@@ -197,6 +198,11 @@ void seq_append(struct sequence *q, int32_t token)
 {
     seq_forget_expected(q);
     assert(q->n_tokens < q->n_capacity);
+    if (q->draft.n_open) {
+        bool is_right = q->tokens[q->n_tokens] == token;
+        q->n_computed += is_right;
+        draft_judge(&q->draft, is_right);
+    }
     q->tokens[q->n_tokens++] = token;
 }
 

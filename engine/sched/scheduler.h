@@ -15,8 +15,9 @@
 
 struct sched_config {
     uint32_t n_kv_blocks, max_batch_tokens, max_running, prefill_chunk;
-    uint64_t max_gap_us; /* longest wanted step while streams run; 0 = always prefill_chunk */
-    uint64_t aging_us;   /* waiting this long counts as one level of priority */
+    uint64_t max_gap_us;   /* longest wanted step while streams run; 0 = always prefill_chunk */
+    uint32_t draft_tokens; /* most of a step, with the decodes one more (draft.h); 0 = none */
+    uint64_t aging_us;     /* waiting this long counts as one level of priority */
     bool prefix_cache;
     bool is_static; /* all slots start and end together, for comparisons only */
     uint64_t salt;
@@ -25,8 +26,9 @@ struct sched_config {
 /* One step. Arrays belong to the scheduler and hold until the next sched_plan. */
 struct sched_plan {
     struct model_batch batch;
-    struct sequence *const *row_seq; /* [batch.n_row] whose next token row i gives */
-    uint32_t n_decode, n_prompt;     /* tokens that are decodes, and the others */
+    struct sequence *const *row_seq; /* [batch.n_row] whose next token row i gives; where it has a
+                                        draft, the ones after that follow */
+    uint32_t n_decode, n_prompt;     /* tokens that are decodes or drafts, and the others */
 };
 
 struct sched_counters {
@@ -35,6 +37,7 @@ struct sched_counters {
     uint64_t query_tokens, hit_tokens;
     uint64_t evictions;                    /* blocks */
     uint64_t copied_blocks, copied_tokens; /* hits that end inside a block others use */
+    uint64_t draft_tokens;                 /* computed */
     uint64_t prefix_waits; /* times a request waited for a prefix that another was computing */
 };
 
@@ -58,7 +61,8 @@ void sched_computed(struct scheduler *s);
 void sched_failed(struct scheduler *s);
 /* What a step of so many tokens took from plan to last sample: the pace of the next ones. */
 void sched_took(struct scheduler *s, uint32_t n_decode, uint32_t n_prompt, uint64_t step_us);
-/* Appends a sampled token to a sequence of the plan, in the place of an expected one. */
+/* Appends a sampled token to a sequence of the plan, in the place of an expected one. Of its rows
+ * those after a draft's first wrong token (draft.n_right did not grow) are nobody's. */
 void seq_append(struct sequence *q, int32_t token);
 /* To plan a step before the one under way has ended: the sequence's next token is the one that
  * `row` of that step draws (model_batch.token says how). Append it, or forget it, before

@@ -6,6 +6,7 @@
 #define ENGINE_SCHED_SEQUENCE_H
 
 #include "engine/generator.h"
+#include "engine/sched/draft.h"
 
 enum seq_state { SEQ_WAITING, SEQ_RUNNING, SEQ_ENDED };
 
@@ -15,7 +16,8 @@ struct sequence {
     enum seq_state state;
     struct sequence *next; /* in the waiting list */
 
-    int32_t *tokens; /* [n_capacity] prompt, then output; the last one may be expected only */
+    int32_t *tokens; /* [n_capacity] prompt, then output, of which the last one may be expected
+                        only; behind them open tokens of a draft */
     uint32_t n_tokens, n_capacity, n_computed; /* n_computed: positions whose KV is written */
     uint32_t *blocks;                          /* [n_capacity / KV_BLOCK_TOKENS, rounded up] */
     uint32_t n_blocks;
@@ -23,6 +25,7 @@ struct sequence {
     uint32_t n_in_cache;  /* blocks known to the prefix cache, from the first */
     uint32_t n_cached;    /* prompt tokens found in the cache at first admission */
     uint32_t n_preempted;
+    struct draft draft;
     uint32_t n_charged;      /* positions its user has paid for */
     uint32_t user;           /* bucket of engine/sched/share.h */
     uint64_t tried;          /* number of the last plan that looked at it */

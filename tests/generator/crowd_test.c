@@ -111,6 +111,7 @@ static struct generator *open_generator(struct model *m, const struct size *s, u
                            .max_running = is_crowd ? MAX_JOBS : 1,
                            .max_queue = MAX_JOBS,
                            .prefill_chunk = 256,
+                           .draft_tokens = is_crowd ? 7 : 0,
                            .max_context = s->n_context,
                            .max_gap_us = is_crowd && !is_long() ? 40000 : 0,
                            .prefix_cache = is_crowd};

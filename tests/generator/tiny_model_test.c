@@ -91,6 +91,7 @@ static void wait_for_end(struct generator *g, const struct job *j)
 struct setting {
     uint32_t n_kv_blocks, max_running, max_batch_tokens, prefill_chunk;
     bool prefix_cache, has_cancels, is_static, no_overlap;
+    uint32_t draft_tokens;
 };
 
 static struct generator *open_generator(struct model *m, const struct setting *s)
@@ -104,6 +105,7 @@ static struct generator *open_generator(struct model *m, const struct setting *s
                            .prefill_chunk = s->prefill_chunk,
                            .max_context = 512,
                            .prefix_cache = s->prefix_cache,
+                           .draft_tokens = s->draft_tokens,
                            .is_static = s->is_static,
                            .no_overlap = s->no_overlap};
     struct generator *g = NULL;
@@ -125,7 +127,7 @@ static void assert_same(const struct job *got, const struct job *want)
 }
 
 struct totals {
-    uint64_t preemptions, cancelled, cached, tokens, device_draws, host_draws;
+    uint64_t preemptions, cancelled, cached, tokens, steps, device_draws, host_draws;
 };
 
 static void run_batch(struct model *m, const struct setting *s, struct job *jobs, uint32_t n,
@@ -147,6 +149,7 @@ static void run_batch(struct model *m, const struct setting *s, struct job *jobs
     sum->preemptions += stats.preemptions;
     sum->cached += stats.cached_tokens;
     sum->tokens += stats.generated_tokens;
+    sum->steps += stats.steps;
     sum->device_draws += stats.device_draws;
     sum->host_draws += stats.host_draws;
     ops->close(g);
@@ -170,7 +173,7 @@ static void plain_job(struct job *j, int32_t own, uint32_t n_shared, uint32_t n_
 
 static void run_alone(struct model *m, struct job *jobs, uint32_t n)
 {
-    const struct setting single = {128, 1, 256, 256, false, false, false, true};
+    const struct setting single = {128, 1, 256, 256, false, false, false, true, 0};
     for (uint32_t i = 0; i < n; i++) {
         struct generator *g = open_generator(m, &single);
         submit(g, &jobs[i]);
@@ -185,7 +188,7 @@ static void check_pairs(struct model *m)
 {
     enum { N = 4, SHARED = 2 * KV_BLOCK_TOKENS + 9 };
     static struct job alone[N], pair[N];
-    const struct setting s = {128, 4, 64, 64, true, false, false, false};
+    const struct setting s = {128, 4, 64, 64, true, false, false, false, 0};
     for (int i = 0; i < N; i++) {
         plain_job(&alone[i], i, SHARED, SHARED + 3 + (uint32_t)(i % 2) * 6, 3);
         pair[i] = alone[i];
@@ -212,7 +215,7 @@ enum { CROWD = 3 };
 static void run_crowd(struct model *m, const struct job *alone, uint32_t cancel_after)
 {
     static struct job crowd[CROWD];
-    const struct setting s = {6, CROWD, 64, 64, true, false, false, false};
+    const struct setting s = {6, CROWD, 64, 64, true, false, false, false, 0};
     struct totals sum = {0};
     const uint64_t *seen = cancel_after ? &sum.cancelled : &sum.preemptions;
     for (int tries = 0; tries < 100 && *seen == 0; tries++) {
@@ -239,6 +242,25 @@ static void check_crowd(struct model *m)
     run_crowd(m, alone, 2);
 }
 
+/* Greedy, so that a random model repeats itself: with drafts it takes fewer steps. */
+static void check_drafts(struct model *m)
+{
+    enum { N = 4 };
+    static struct job alone[N], drafted[N];
+    const struct setting s = {128, 1, 256, 256, true, false, false, false, 7};
+    struct totals sum = {0};
+    for (int i = 0; i < N; i++) {
+        plain_job(&alone[i], i, 0, 40, MAX_NEW);
+        drafted[i] = alone[i];
+    }
+    run_alone(m, alone, N);
+    run_batch(m, &s, drafted, N, NULL, &sum);
+    for (int i = 0; i < N; i++)
+        assert_same(&drafted[i], &alone[i]);
+    print_message("%u tokens in %u steps\n", (unsigned)sum.tokens, (unsigned)sum.steps);
+    assert_true(sum.steps < sum.tokens);
+}
+
 /* Work for a backend: an emulated device computes a thousand times slower. */
 struct amount {
     uint32_t n_jobs, max_new, n_seeds;
@@ -250,11 +272,11 @@ static const struct gen_bias NOTHING = {.token = 5, .bias = 0};
 static struct totals check_model(struct model *m, const struct amount *a)
 {
     static struct job alone[MAX_JOBS], batched[MAX_JOBS];
-    const struct setting single = {128, 1, 256, 256, false, false, false, true};
-    const struct setting batches[] = {{128, 8, 256, 256, false, false, false, false},
-                                      {128, 8, 256, 256, true, true, true, false},
-                                      {128, 8, 40, 17, true, false, false, false},
-                                      {14, 8, 64, 48, true, true, false, false}};
+    const struct setting single = {128, 1, 256, 256, false, false, false, true, 0};
+    const struct setting batches[] = {{128, 8, 256, 256, false, false, false, false, 0},
+                                      {128, 8, 256, 256, true, true, true, false, 0},
+                                      {128, 8, 40, 17, true, false, false, false, 15},
+                                      {14, 8, 64, 48, true, true, false, false, 15}};
     struct totals sum = {0};
     for (uint64_t seed = 1; seed <= a->n_seeds; seed++) {
         struct rng r;
@@ -331,6 +353,8 @@ static void check_tiny(const char *backend, const char *architecture)
     assert_true(t.cached > 0 || tiny.n_expert > 0); /* of few jobs: check_pairs */
     check_pairs(m);
     check_crowd(m);
+    if (!model_can_draw(m))
+        check_drafts(m);
     model_close(m);
 }
 
@@ -366,6 +390,7 @@ static void test_model_of_environment(void **state)
     print_message("%s: %u tokens in batches, %u preemptions\n", path, (unsigned)t.tokens,
                   (unsigned)t.preemptions);
     check_pairs(m);
+    check_drafts(m);
     model_close(m);
 }
 
