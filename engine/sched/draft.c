@@ -34,10 +34,11 @@ static uint32_t find_match(const int32_t *tokens, uint32_t n, uint32_t shortest,
 }
 
 /* What repeats goes on repeating: the copy may run into itself. */
-uint32_t draft_make(const struct draft *d, int32_t *tokens, uint32_t n, uint32_t most)
+uint32_t draft_make(const struct draft *d, int32_t *tokens, uint32_t n, uint32_t most,
+                    bool only_sure)
 {
-    uint32_t from = 0;
-    uint32_t match = find_match(tokens, n, d->wait ? LONGEST_MATCH : SHORTEST_MATCH, &from);
+    uint32_t from = 0, shortest = d->wait || only_sure ? LONGEST_MATCH : SHORTEST_MATCH;
+    uint32_t match = find_match(tokens, n, shortest, &from);
     bool is_sure = d->is_trusted || match == LONGEST_MATCH;
     uint32_t length = is_sure || most < FEW ? most : FEW;
     if (match == 0)

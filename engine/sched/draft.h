@@ -18,8 +18,10 @@ struct draft {
     bool is_trusted;           /* the last one was all right */
 };
 
-/* Writes at most `most` tokens behind the n >= 1 there are; how many. */
-uint32_t draft_make(const struct draft *d, int32_t *tokens, uint32_t n, uint32_t most);
+/* Writes at most `most` tokens behind the n >= 1 there are; how many. only_sure: where a miss costs
+ * others time. */
+uint32_t draft_make(const struct draft *d, int32_t *tokens, uint32_t n, uint32_t most,
+                    bool only_sure);
 /* So many of them are computed in the next step. */
 void draft_give(struct draft *d, uint32_t n);
 /* The next open one was drawn, or another token: then none is open any more. */

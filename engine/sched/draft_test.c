@@ -8,18 +8,23 @@
 enum { MOST = 7, ROOM = 64 };
 
 /* Letters as tokens; what is drafted after `text`, as letters. */
-static const char *drafted(const struct draft *d, const char *text)
+static const char *drafted_if(const struct draft *d, const char *text, bool only_sure)
 {
     static char out[MOST + 1];
     int32_t tokens[ROOM];
     uint32_t n = (uint32_t)strlen(text);
     for (uint32_t i = 0; i < n; i++)
         tokens[i] = text[i];
-    uint32_t found = draft_make(d, tokens, n, MOST);
+    uint32_t found = draft_make(d, tokens, n, MOST, only_sure);
     for (uint32_t i = 0; i < found; i++)
         out[i] = (char)tokens[n + i];
     out[found] = '\0';
     return out;
+}
+
+static const char *drafted(const struct draft *d, const char *text)
+{
+    return drafted_if(d, text, false);
 }
 
 static void test_what_followed_before(void **state)
@@ -35,6 +40,8 @@ static void test_what_followed_before(void **state)
     assert_string_equal(drafted(&fresh, "9abcXYZ.abcUVW.9abc"), "XYZ"); /* the longest of all */
     assert_string_equal(drafted(&fresh, "abcdefghXYZ12345-abcdefgh"), "XYZ1234"); /* eight: sure */
     assert_string_equal(drafted(&trusted, "....."), ".......");
+    assert_string_equal(drafted_if(&trusted, "abcXYZabc", true), "");
+    assert_string_equal(drafted_if(&fresh, "abcdefghXYZ12345-abcdefgh", true), "XYZ1234");
 }
 
 static void judge(struct draft *d, uint32_t n, uint32_t n_right)

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { FEW_DECODES = 2 }; /* with more, a step grows by what a wrong draft of a few tokens adds */
+
 bool sched_take_block(struct scheduler *s, uint32_t *block)
 {
     if (kv_pool_take(s->pool, block))
@@ -143,11 +145,11 @@ static uint32_t fit_draft(struct scheduler *s, struct sequence *q, uint32_t n)
     return min_u32(n, q->n_blocks * KV_BLOCK_TOKENS - q->n_tokens);
 }
 
-static uint32_t draft_for(struct scheduler *s, struct sequence *q, uint32_t most)
+static uint32_t draft_for(struct scheduler *s, struct sequence *q, uint32_t most, bool only_sure)
 {
     uint32_t left = q->n_capacity - q->n_tokens; /* the last token is never computed */
     uint32_t n = left > 1 ? min_u32(most, left - 1) : 0;
-    n = fit_draft(s, q, draft_make(&q->draft, q->tokens, q->n_tokens, n));
+    n = fit_draft(s, q, draft_make(&q->draft, q->tokens, q->n_tokens, n, only_sure));
     draft_give(&q->draft, n);
     return n;
 }
@@ -162,8 +164,9 @@ static void plan_drafts(struct scheduler *s)
             return;
         n_tok += s->planned[i];
     }
+    bool only_sure = n_tok > FEW_DECODES;
     for (uint32_t i = 0; i < s->n_running && n_tok < most; i++) {
-        uint32_t n = s->planned[i] ? draft_for(s, s->running[i], most - n_tok) : 0;
+        uint32_t n = s->planned[i] ? draft_for(s, s->running[i], most - n_tok, only_sure) : 0;
         s->planned[i] += n;
         n_tok += n;
     }
