@@ -53,12 +53,18 @@ static void check_history(const struct memory *m, const struct sequence *q)
     }
 }
 
+/* After a history of hash h and n tokens: mostly of a text that repeats, for drafts. */
+static int32_t token_after(uint64_t h, uint32_t n)
+{
+    return (int32_t)(h % 5 ? n % 6 : h % VOCAB);
+}
+
 static int32_t next_token(const struct sequence *q)
 {
     uint64_t h = 0;
     for (uint32_t p = 0; p < q->n_tokens; p++)
         h = extend(h, q->tokens[p]);
-    return (int32_t)(h % VOCAB);
+    return token_after(h, q->n_tokens);
 }
 
 static struct sequence *random_sequence(struct rng *r, uint32_t most_tokens)
@@ -81,7 +87,7 @@ static void check_output(const struct sequence *q)
     uint64_t h = 0;
     for (uint32_t p = 0; p < q->n_tokens; p++) {
         if (p >= q->request.n_prompt)
-            assert_int_equal(q->tokens[p], (int32_t)(h % VOCAB));
+            assert_int_equal(q->tokens[p], token_after(h, p));
         h = extend(h, q->tokens[p]);
     }
 }
@@ -113,6 +119,19 @@ static void check_ownership(const struct scheduler *s)
     assert_int_equal(by_cache, sched_blocks_cached(s));
 }
 
+/* False when it ended, or the token was not the drafted one. */
+static bool take_token(struct scheduler *s, struct sequence *q, struct rng *r)
+{
+    uint32_t n_open = q->draft.n_open, n_right = q->draft.n_right;
+    seq_append(q, next_token(q));
+    if (q->n_tokens < q->n_capacity && rng_below(r, 200) != 0)
+        return !n_open || q->draft.n_right > n_right;
+    check_output(q);
+    sched_remove(s, q);
+    seq_free(q);
+    return false;
+}
+
 static uint32_t step(struct scheduler *s, struct memory *m, struct rng *r)
 {
     struct sched_plan plan;
@@ -127,20 +146,15 @@ static uint32_t step(struct scheduler *s, struct memory *m, struct rng *r)
     pretend_forward(m, &plan.batch);
     sched_computed(s);
     check_ownership(s);
-    for (uint32_t i = 0; i < plan.batch.n_row; i++) {
-        struct sequence *q = plan.row_seq[i];
-        seq_append(q, next_token(q));
-        if (q->n_tokens < q->n_capacity && rng_below(r, 200) != 0)
-            continue;
-        check_output(q);
-        sched_remove(s, q);
-        seq_free(q);
-    }
+    const struct sequence *done = NULL; /* its other rows are nobody's */
+    for (uint32_t i = 0; i < plan.batch.n_row; i++)
+        if (plan.row_seq[i] != done && !take_token(s, plan.row_seq[i], r))
+            done = plan.row_seq[i];
     return plan.batch.n_tok;
 }
 
 struct totals {
-    uint64_t preemptions, hits, copied;
+    uint64_t preemptions, hits, copied, drafted;
 };
 
 static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, struct totals *sum)
@@ -149,6 +163,7 @@ static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, struct to
                              .max_batch_tokens = 40,
                              .max_running = 8,
                              .prefill_chunk = 24,
+                             .draft_tokens = seed % 2 ? 11 : 0,
                              .aging_us = 1000000,
                              .prefix_cache = cache,
                              .salt = seed};
@@ -172,6 +187,7 @@ static void run_workload(uint64_t seed, uint32_t n_blocks, bool cache, struct to
     sum->preemptions += sched_get_counters(s)->preemptions;
     sum->hits += sched_get_counters(s)->hit_tokens;
     sum->copied += sched_get_counters(s)->copied_tokens;
+    sum->drafted += sched_get_counters(s)->draft_tokens;
     sched_flush_cache(s);
     assert_int_equal(kv_pool_free_count(sched_pool(s)), n_blocks); /* nothing leaked */
     sched_close(s);
@@ -189,6 +205,7 @@ static void test_random_workloads(void **state)
     assert_true(tight.preemptions > 100 && tight.hits > 500 && ample.hits > 500);
     assert_true(tight.copied > 100 && ample.copied > 100);
     assert_true(off.hits == 0 && off.copied == 0);
+    assert_true(tight.drafted > 100 && off.drafted > 100 && ample.drafted > 100);
 }
 
 static void test_chunks_and_decodes_share_a_step(void **state)

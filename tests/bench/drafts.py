@@ -6,6 +6,8 @@ Prints for each kind of request the median and range of the ratios. Exit 1 when 
 or when a kind that repeats nothing loses more than a tenth: a guess must cost little.
 
   MILEPOST_BIN=build/release/bin python3 tests/bench/drafts.py --model FILE [--rounds 6] [--json]
+
+--set KEY=VALUE reaches both engines.
 """
 
 import argparse
@@ -78,6 +80,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--max-tokens", type=int, default=200)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     a = parser.parse_args()
     cases = [(kind, clients) for clients in (1, 4) for kind in KINDS]
     rates = {(*case, name): [] for case in cases for name in ("on", "off")}
@@ -85,8 +88,9 @@ def main():
     config = CONFIG.replace("loop:\n", "loop:\n  enabled: false\n")
     systems = dict(zip(("on", "off"), (System(f, a.model, config) for f in folders)))
     try:
-        systems["on"].start("engine")
-        systems["off"].start("engine", extra=("--set", "engine.draft_tokens=0"))
+        extra = [word for value in a.set for word in ("--set", value)]
+        systems["on"].start("engine", extra=extra)
+        systems["off"].start("engine", extra=[*extra, "--set", "engine.draft_tokens=0"])
         for number in range(a.rounds + 1):
             round_of(systems, number, cases, a.max_tokens, rates)
             print(f"round {number} of {a.rounds}", file=sys.stderr, flush=True)
