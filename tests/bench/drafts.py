@@ -108,7 +108,7 @@ def main():
         print(json.dumps({"machine": platform.processor() or platform.machine(),
                           "cores": os.cpu_count(), "rounds": a.rounds, "rows": rows}))
     for r in [] if a.json else rows:
-        print(f"{r['kind']:14} {r['streams']} streams: {r['ratio']:.2f} times ({r['range'][0]:.2f} "
+        print(f"{r['kind']:14} streams {r['streams']}: {r['ratio']:.2f} times ({r['range'][0]:.2f} "
               f"to {r['range'][1]:.2f}), {r['tok_s']:.0f} tokens/s")
     return 0 if all(r["ratio"] > LEAST for r in rows if r["kind"] == REPEATS_NOTHING) else 1
 

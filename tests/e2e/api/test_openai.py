@@ -43,6 +43,43 @@ def chat(client, **more):
                                           **more)
 
 
+@pytest.fixture(scope="module")
+def unguessed(tiny):
+    """An engine that guesses no tokens ahead, which the other one does by default."""
+    folder = tempfile.mkdtemp(prefix="mp")
+    system = System(folder, tiny, CONFIG + ROUTES)
+    system.start("engine", extra=("--set", "engine.served_name=tiny",
+                                  "--set", "engine.draft_tokens=0"))
+    yield system
+    system.stop()
+    assert not system.crashes, "\n".join(system.crashes)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def drafted(system):
+    lines = dict(line.rsplit(" ", 1) for line in system.get("engine", "/metrics")[2].splitlines()
+                 if line.startswith("milepost_draft"))
+    return [float(lines[f"milepost_draft_{what}_total"]) for what in ("tokens", "accepted_tokens")]
+
+
+def test_guesses_change_no_answer(served, unguessed):
+    """Tokens, logprobs and ends, streamed and not, of one request and of three side by side."""
+    before = drafted(served)
+
+    def answer(system, i):
+        status, _, body = system.chat("ab" * 20, temperature=0.5 * (i % 2), seed=i, max_tokens=60,
+                                      logprobs=True, top_logprobs=2, ignore_eos=i % 3 > 0)
+        assert status == 200, body
+        return [(c["message"]["content"], c["logprobs"], c["finish_reason"]) for c in body["choices"]]
+
+    for clients in (1, 3):
+        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+            assert list(pool.map(lambda i: answer(served, i), range(12))) == \
+                list(pool.map(lambda i: answer(unguessed, i), range(12)))
+    given, right = (now - then for now, then in zip(drafted(served), before))
+    assert 0 < right <= given and drafted(unguessed) == [0, 0]
+
+
 def test_models(client):
     assert [m.id for m in client.models.list()] == ["tiny", "tiny:default", "tiny:hot"]
     assert client.models.retrieve("tiny:hot").id == "tiny:hot"
