@@ -80,6 +80,21 @@ def test_guesses_change_no_answer(served, unguessed):
     assert 0 < right <= given and drafted(unguessed) == [0, 0]
 
 
+def test_guesses_stop_where_the_text_does(served, unguessed):
+    """A stop string in the middle of a guess: nothing after it, in the text or in the usage."""
+    for seed in range(6):
+        def answer(system, **more):
+            status, _, body = system.chat("ab" * 20, temperature=0.3, seed=seed, max_tokens=60,
+                                          ignore_eos=True, **more)
+            assert status == 200, body
+            return body["choices"][0]["message"]["content"], body["usage"]
+
+        text, _ = answer(unguessed)
+        for at in range(4, len(text) - 4, 9):
+            stop = [text[at:at + 3]]
+            assert answer(served, stop=stop) == answer(unguessed, stop=stop)
+
+
 def test_models(client):
     assert [m.id for m in client.models.list()] == ["tiny", "tiny:default", "tiny:hot"]
     assert client.models.retrieve("tiny:hot").id == "tiny:hot"
