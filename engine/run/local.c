@@ -90,7 +90,7 @@ static int local_open(struct generator **out, const struct gen_config *c, struct
     g->rate_from = clock_mono(c->clock);
     if (c->metrics)
         worker_metrics_init(&g->metrics, c->metrics);
-    /* A step gives a sequence at most a token and an end. */
+    /* A row gives at most a token and an end. */
     int rc = event_channel_open(&g->events, 2 * gen_max_rows(c->max_running, c->draft_tokens), e);
     if (rc == ERR_OK)
         rc = open_places(g, e);
