@@ -48,7 +48,7 @@ struct cli_command {
     int (*run)(struct cli *c, int argc, char **argv);
 };
 
-enum { CLI_COMMANDS_N = 22 };
+enum { CLI_COMMANDS_N = 23 };
 extern const struct cli_command CLI_COMMANDS[CLI_COMMANDS_N];
 
 struct cli_usage {
@@ -74,6 +74,7 @@ int cmd_resume(struct cli *c, int argc, char **argv);
 int cmd_scores(struct cli *c, int argc, char **argv);
 int cmd_rescore(struct cli *c, int argc, char **argv);
 int cmd_config(struct cli *c, int argc, char **argv);
+int cmd_doctor(struct cli *c, int argc, char **argv);
 int cmd_why(struct cli *c, int argc, char **argv);
 int cmd_export(struct cli *c, int argc, char **argv);
 int cmd_finetune(struct cli *c, int argc, char **argv);

@@ -7,6 +7,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {"Run", "demo", "watch the loop catch a bad push, then mend a bad setting", cmd_demo},
     {"Use", "chat", "talk to the model", cmd_chat},
     {"Watch", "status", "engines, routes, arms and their tests", cmd_status},
+    {"Watch", "doctor", "where time goes, what is wrong and what to do", cmd_doctor},
     {"Watch", "why", "what a decision rests on", cmd_why},
     {"Watch", "scores", "recent outputs with their check results", cmd_scores},
     {"Steer", "params", "show, set, history, diff of a route's parameters", cmd_params},

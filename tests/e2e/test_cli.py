@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from system import BIN, SLOW, until
+from system import BIN, SLOW, Load, until
 
 MILEPOST = BIN / "milepost"
 
@@ -149,3 +149,32 @@ def test_orders_to_an_engine(make_system, tiny):
     missing = engine("drain", "e2")
     assert missing.returncode == 1 and "no engine 'e2'" in missing.stderr
     assert system.chat(max_tokens=4)[0] == 200
+
+
+def doctor(system, code, *words):
+    done = run("doctor", "--config", str(system.config), "--seconds", "2", "--json", *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    return report["health"], {f["layer"]: f for f in report["findings"]}
+
+
+def test_doctor(make_system, tiny):
+    """Under load all is well and the numbers are those of the load; a dead verifier is found."""
+    system = make_system(tiny)
+    system.start()
+    with Load(system, clients=3) as load:
+        until(lambda: len(load.answered) > 5, 20, "answers")
+        health, found = doctor(system, 0)
+    assert health != "bad" and set(found) >= {"device", "ranks", "kv cache", "outbox", "verifier",
+                                              "controller"}
+    assert float(re.search(r"([0-9.]+) tokens/s generated", found["device"]["found"])[1]) > 0
+    assert int(re.match(r"(\d+) outputs received", found["verifier"]["found"])[1]) > 0
+    assert int(re.match(r"(\d+) scores committed", found["controller"]["found"])[1]) > 0
+    table = run("doctor", "--config", str(system.config), "--seconds", "1")
+    assert table.returncode == 0 and "idle: no request" in table.stdout, table.stdout + table.stderr
+    system.kill("verifier")
+    health, found = doctor(system, 1)
+    assert health == "bad" and found["verifier"]["health"] == "bad"
+    assert "milepost up" in found["verifier"]["advice"] and found["controller"]["health"] != "bad"
+    health, found = doctor(system, 0, "--set", "loop.enabled=false")  # an engine alone has no loop
+    assert "verifier" not in found and "outbox" not in found
