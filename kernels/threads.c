@@ -86,6 +86,14 @@ static void pause_cpu(void)
 #endif
 }
 
+void team_relax(uint32_t i)
+{
+    if (i < SHARE_SPINS)
+        pause_cpu();
+    else
+        (void)sched_yield();
+}
+
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
     return syscall(SYS_futex, (uint32_t *)word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);

@@ -6,7 +6,6 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/quantise.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -137,8 +136,8 @@ static void prepare_span(const struct job *j, uint32_t span)
         struct team_range r = team_share(count, i, n);
         prepare(j, (struct team_range){tokens.from + r.from, tokens.from + r.to}, &j->d->shared);
     }
-    while (atomic_load(&p->done) != n)
-        (void)sched_yield();
+    for (uint32_t i = 0; atomic_load_explicit(&p->done, memory_order_acquire) != n; i++)
+        team_relax(i);
 }
 
 static uint32_t rows_of(const struct panel *p, uint32_t group)
