@@ -50,8 +50,9 @@ struct team_job {
 void team_post(struct team *t, const struct team_job *job);
 /* On the leader: all jobs are over. */
 void team_join(struct team *t);
-/* Inside a share, the i-th time that it finds what another share makes not there yet: a moment. Only
- * after 200 us the core is given away, since whoever else wants it keeps it for milliseconds. */
+/* Inside a share, the i-th time that it finds what another share makes not there yet: a moment.
+ * Only after 200 us the core is given away, since whoever else wants it keeps it for milliseconds.
+ */
 void team_relax(uint32_t i);
 /* team_each, an item at a time, of any number. */
 void team_each_item(struct team *t, uint32_t n,
