@@ -52,13 +52,13 @@ static void PRINTF_LIKE(5, 6) add(const struct examination *x, const char *layer
 
 static double now(const struct examination *x, enum process p, const char *name)
 {
-    return readings_sum(x->looks->after.text[p], name, NULL);
+    return readings_sum(x->looks->after.text[p], name);
 }
 
 /* By how much a counter grew; one that fell began anew. */
 static double grown(const struct examination *x, enum process p, const char *name)
 {
-    double before = readings_sum(x->looks->before.text[p], name, NULL), after = now(x, p, name);
+    double before = readings_sum(x->looks->before.text[p], name), after = now(x, p, name);
     return after >= before ? after - before : after;
 }
 
@@ -141,7 +141,7 @@ static void outbox(const struct examination *x)
     const double dropped = grown(x, PROCESS_ENGINE, "milepost_outbox_dropped_total");
     const double rows = now(x, PROCESS_ENGINE, "milepost_outbox_rows");
     const double before =
-        readings_sum(x->looks->before.text[PROCESS_ENGINE], "milepost_outbox_rows", NULL);
+        readings_sum(x->looks->before.text[PROCESS_ENGINE], "milepost_outbox_rows");
     const bool grows = rows > MANY_ROWS && rows > before;
     if (dropped > 0)
         add(x, "outbox", HEALTH_BAD,
@@ -160,8 +160,7 @@ static void verifier(const struct examination *x)
     const double received = grown(x, PROCESS_VERIFIER, "milepost_verify_received_total");
     const double dropped = grown(x, PROCESS_VERIFIER, "milepost_verify_dropped_total");
     const double unscored = grown(x, PROCESS_VERIFIER, "milepost_verify_unscored_total");
-    const double broken =
-        readings_sum(l->text[PROCESS_VERIFIER], "milepost_remote_breaker_open", NULL);
+    const double broken = readings_sum(l->text[PROCESS_VERIFIER], "milepost_remote_breaker_open");
     const struct str reason =
         readings_most_grown(x->looks->before.text[PROCESS_VERIFIER], l->text[PROCESS_VERIFIER],
                             "milepost_verify_unscored_total", "reason");

@@ -36,13 +36,12 @@ static bool next_series(struct str *rest, const char *name, struct series *out)
     return false;
 }
 
-double readings_sum(struct str text, const char *name, const char *label)
+double readings_sum(struct str text, const char *name)
 {
     struct series s;
     double sum = 0;
     while (next_series(&text, name, &s))
-        if (!label || str_find(s.labels, str_from(label), 0) >= 0)
-            sum += s.value;
+        sum += s.value;
     return sum;
 }
 

@@ -5,9 +5,8 @@
 
 #include "common/str.h"
 
-/* Sum of a metric's series whose labels contain `label` (such as reason="full"; NULL = all); 0
- * when there is none. */
-double readings_sum(struct str text, const char *name, const char *label);
+/* Sum of a metric's series; 0 when there is none. */
+double readings_sum(struct str text, const char *name);
 /* Least value of its series; NaN when there is none. */
 double readings_least(struct str text, const char *name);
 /* Value of that label in the series that grew most from `before` to `text`; empty when none did. */

@@ -15,12 +15,11 @@ static void test_sums(void **state)
 {
     (void)state;
     const struct str t = STR(TEXT);
-    assert_true(readings_sum(t, "milepost_a", NULL) == 7.5);
-    assert_true(readings_sum(t, "milepost_a", "reason=\"old\"") == 4.5);
-    assert_true(readings_sum(t, "milepost_b", NULL) == 7);
-    assert_true(readings_sum(t, "milepost_c", NULL) == 2);
-    assert_true(readings_sum(t, "milepost_d", NULL) == -1000);
-    assert_true(readings_sum(t, "milepost_none", NULL) == 0);
+    assert_true(readings_sum(t, "milepost_a") == 7.5);
+    assert_true(readings_sum(t, "milepost_b") == 7);
+    assert_true(readings_sum(t, "milepost_c") == 2);
+    assert_true(readings_sum(t, "milepost_d") == -1000);
+    assert_true(readings_sum(t, "milepost_none") == 0);
     assert_true(readings_least(t, "milepost_e") == 8);
     assert_true(isnan(readings_least(t, "milepost_none")));
 }
@@ -45,8 +44,8 @@ static void test_other_texts(void **state)
         "u nan", "u 1 2 x", "<html> 5", "# u 5",     "u\t5",        "u{}{} 1e999"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct str t = str_from(texts[i]);
-        assert_true(readings_sum(t, "w", NULL) == 0);
-        assert_false(isnan(readings_sum(t, "u", NULL)));
+        assert_true(readings_sum(t, "w") == 0);
+        assert_false(isnan(readings_sum(t, "u")));
         assert_true(readings_most_grown(STR(""), t, "u", "reason").n <= t.n);
     }
 }

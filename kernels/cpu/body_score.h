@@ -43,14 +43,14 @@ INLINE void gather_four(const struct attend *a, uint32_t i, uint32_t w)
         const uint8_t *query = a->query[i + k < a->n ? i + k : a->n - 1];
         memcpy(&q[k], query + w * sizeof(uint32_t), sizeof q[k]);
     }
-    four ab = __builtin_shuffle(q[0], q[1], (four){0, 4, 1, 5});
-    four cd = __builtin_shuffle(q[2], q[3], (four){0, 4, 1, 5});
-    four later_ab = __builtin_shuffle(q[0], q[1], (four){2, 6, 3, 7});
-    four later_cd = __builtin_shuffle(q[2], q[3], (four){2, 6, 3, 7});
-    const four word[4] = {__builtin_shuffle(ab, cd, (four){0, 1, 4, 5}),
-                          __builtin_shuffle(ab, cd, (four){2, 3, 6, 7}),
-                          __builtin_shuffle(later_ab, later_cd, (four){0, 1, 4, 5}),
-                          __builtin_shuffle(later_ab, later_cd, (four){2, 3, 6, 7})};
+    four ab = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5);
+    four cd = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5);
+    four later_ab = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7);
+    four later_cd = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
+    const four word[4] = {__builtin_shufflevector(ab, cd, 0, 1, 4, 5),
+                          __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
+                          __builtin_shufflevector(later_ab, later_cd, 0, 1, 4, 5),
+                          __builtin_shufflevector(later_ab, later_cd, 2, 3, 6, 7)};
     UNROLL(4)
     for (uint32_t k = 0; k < 4; k++)
         memcpy(&a->words[(w + k) * MAX_QUERIES + i], &word[k], sizeof word[k]);
